@@ -1,4 +1,4 @@
-//! The native tool with three fields that several benchmarks call.
+//! The native tool with three parameters that several benchmarks call.
 
 use std::sync::Arc;
 
@@ -27,14 +27,14 @@ pub(crate) fn arguments() -> Value {
     json!({"a": 20, "b": 22, "unit": "apples"})
 }
 
-/// The tool, which only looks.
+/// The tool, which is read-only.
 pub(crate) fn tool() -> ToolBuilder {
     ToolBuilder::from_fn(NAME, |input: Add| async move { add(&input) })
         .description("Adds two numbers.")
         .behaviour(Behaviour::READ_ONLY)
 }
 
-/// Calls of an agent in a conversation.
+/// Calls as an agent makes them in a conversation.
 pub(crate) fn requests(count: usize) -> Vec<CallRequest> {
     let context = Arc::new(Context::for_conversation("agent-7", "conversation-42"));
     let name: Arc<str> = NAME.into();
@@ -43,7 +43,7 @@ pub(crate) fn requests(count: usize) -> Vec<CallRequest> {
         .collect()
 }
 
-/// Makes calls one after the other.
+/// Makes the calls one after the other.
 pub(crate) async fn call_all(engine: &Engine, requests: Vec<CallRequest>) {
     for request in requests {
         assert!(engine.call(request).await.is_success());

@@ -1,4 +1,4 @@
-//! What limits cost a call that none of them holds up.
+//! Overhead of admission control for a call that no limit delays.
 
 use windlass::{Category, Engine, LimitSettings};
 
@@ -8,10 +8,10 @@ use crate::report::{Figure, medians, timed};
 const CALLS: usize = 500;
 const ROUNDS: usize = 1_000;
 const CATEGORY: &str = "arithmetic";
-/// So high that nothing ever waits.
+/// A limit that is never reached.
 const PLENTY: usize = 1_000_000;
 
-/// Measures a call with every kind of limit beside one without.
+/// Measures a call with every kind of limit, against one without.
 pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let free = engine(None, |_| {})?;

@@ -1,4 +1,4 @@
-//! Turns that begin while the model writes, and many agents at once.
+//! Tool calls started while the model is still streaming, and memory of many agent runs.
 
 mod model;
 
@@ -19,7 +19,7 @@ use crate::process::{OwnServer, resident_kb};
 use crate::report::Figure;
 pub(crate) use model::{MODEL, serve as serve_model};
 
-/// How long a call takes, when its block is complete, and when the stream ends.
+/// Duration of a call, and the times at which its block and the stream are complete.
 const CALL: Duration = Duration::from_millis(300);
 const BLOCKS: [u64; 3] = [300, 600, 900];
 const STREAM: u64 = 1_000;
@@ -28,7 +28,7 @@ const ROUNDS: usize = 5;
 const RUNS: usize = 1_000;
 const MAX_KB: f64 = 100.0;
 
-/// Measures a turn of three calls in a stream of a second.
+/// Measures a turn of three calls in a stream of one second.
 pub(crate) fn turn() -> anyhow::Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -42,7 +42,7 @@ pub(crate) fn turn() -> anyhow::Result<Vec<Figure>> {
             times.sort_by(f64::total_cmp);
             times[times.len() / 2]
         };
-        // The later of the end of the stream and of the last call.
+        // The later of the end of the stream and the end of the last call.
         let last = BLOCKS[2] as f64 + CALL.as_millis() as f64;
         let best = last.max(STREAM as f64);
         let streamed = median(streamed);
@@ -62,7 +62,7 @@ fn waiting() -> ToolBuilder {
     ToolBuilder::from_fn("get_it", wait).behaviour(Behaviour::READ_ONLY)
 }
 
-/// The stream, each event with the time at which it comes.
+/// The events of the stream, each with its time.
 fn stream() -> Vec<(u64, Value)> {
     let mut events = vec![(0, json!({"type": "message_start", "message": {}}))];
     for (at, millis) in BLOCKS.into_iter().enumerate() {
@@ -91,7 +91,7 @@ async fn streaming(engine: &Engine) -> anyhow::Result<f64> {
     Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// The same by a driver that reads the message to its end first.
+/// The same turn with a driver that first reads the message to its end.
 async fn waiting_for_the_end(engine: &Engine) -> anyhow::Result<f64> {
     let start = Instant::now();
     let mut decoder = SseDecoder::default();
@@ -119,7 +119,7 @@ pub(crate) fn many() -> anyhow::Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let engine = engine(&model)?;
-        // What the first run makes, the others use, too.
+        // Warm-up: what the first run allocates, the others share.
         run(&engine, 1).await?;
         let before = resident_kb("self");
         let running = tokio::spawn({

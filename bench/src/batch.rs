@@ -1,5 +1,5 @@
-//! A batch of calls that look, with one among them that changes something, on
-//! a real clock.
+//! A batch of read-only calls with a single call with side effects among them, on a real
+//! clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,15 +11,15 @@ use windlass::{Batch, Behaviour, CallRequest, Engine, ToolBuilder};
 use crate::report::{Figure, medians, timed};
 
 const WORK: Duration = Duration::from_millis(50);
-/// Calls that look, before the one that changes something and after it.
+/// Read-only calls before the one with side effects, and after it.
 const LOOKS: usize = 10;
-/// The first ten together, the one alone, the last ten together.
+/// Waves: the first ten in parallel, the single one alone, the last ten in parallel.
 const WAVES: u32 = 3;
 const ROUNDS: usize = 15;
-/// More than all calls that look together.
+/// Greater than the number of read-only calls that run in parallel.
 const ALONE: usize = 1_000;
 
-/// Sees whether anything ran beside the call that must run alone.
+/// Detects whether anything ran in parallel with the call that must run alone.
 #[derive(Default)]
 struct Watch {
     running: AtomicUsize,
@@ -27,7 +27,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// `weight` is 1 for a call that looks and [`ALONE`] for the other.
+    /// `weight` is 1 for a read-only call and [`ALONE`] for the other.
     async fn work(&self, weight: usize) {
         let running = self.running.fetch_add(weight, Ordering::SeqCst) + weight;
         if running > ALONE {
@@ -38,7 +38,7 @@ impl Watch {
     }
 }
 
-/// Measures a batch with the default window.
+/// Measures a batch with default settings.
 pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
@@ -59,7 +59,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let once = || {
         let batch = Batch::new(names.iter().map(|&name| CallRequest::new(name, json!({}))));
         timed(|| {
-            // In a task, so that it is a worker that waits and not this thread.
+            // In a task, so that a worker waits and not this thread.
             let engine = engine.clone();
             let calls = runtime.spawn(async move { engine.call_batch(batch).await });
             let results = runtime.block_on(calls).unwrap();

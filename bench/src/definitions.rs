@@ -1,4 +1,4 @@
-//! Loading many definitions, and finding one among them.
+//! Loading many definitions, and looking up tools among them.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let many = load(&many_dir, MANY)?;
     let took = start.elapsed().as_secs_f64();
     let few = load(&few_dir, FEW)?;
-    // The same names are asked for, in the same order, of both.
+    // Both registries are asked for the same names in the same order.
     let names: Vec<String> = (0..FEW).map(name).collect();
     let look_up = |engine: &Engine| {
         timed(|| {
@@ -53,7 +53,7 @@ pub(crate) fn name(at: usize) -> String {
     format!("tool_{at}")
 }
 
-/// Writes a file for each of so many tools.
+/// Writes a file for each tool.
 pub(crate) fn write(folder: &Path, count: usize) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder)?;
     for at in 0..count {

@@ -1,5 +1,5 @@
-//! Calls that are on the disk before they run and before they are answered,
-//! made by many at once, beside one commit for each.
+//! Durable calls, which are on disk before they run and before they are answered: many at
+//! once (group commit), against one commit for each.
 
 use std::time::{Duration, Instant};
 
@@ -45,8 +45,8 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// A folder beside this program: the folder for temporary files may be in
-/// memory, where a commit costs nothing.
+/// A directory beside this program: the one for temporary files may be in memory, where a
+/// commit costs nothing.
 fn on_disk() -> anyhow::Result<tempfile::TempDir> {
     let program = std::env::current_exe()?;
     Ok(tempfile::tempdir_in(program.parent().unwrap_or(&program))?)

@@ -1,5 +1,5 @@
-//! One native tool with three fields, through the whole pipeline, beside the
-//! floor and beside a peer.
+//! One native tool with three parameters, through the whole pipeline, against the floor
+//! and against a competitor.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,15 +17,15 @@ use windlass::{Behaviour, CallRequest, Engine};
 use crate::adder::{self, Add, add, arguments};
 use crate::report::{Figure, medians, timed};
 
-/// A batch is small enough for its arguments to stay in the cache.
+/// Small enough for the arguments of a batch to stay in the CPU cache.
 const CALLS: usize = 500;
 const ROUNDS: usize = 1_000;
 
 type Boxed = Pin<Box<dyn Future<Output = i64> + Send>>;
 type BoxedTool = Box<dyn Fn(&Value) -> Boxed>;
 
-/// The least that such a call costs: a boxed async call, the validation of the
-/// same arguments, a timeout and a permit.
+/// The floor: the least that such a call can cost. A boxed async call, validation of the
+/// same arguments, a timeout and a semaphore permit.
 struct Floor {
     tools: HashMap<&'static str, BoxedTool>,
     validator: jsonschema::Validator,
@@ -89,8 +89,8 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let name: Arc<str> = adder::NAME.into();
     let text = arguments().to_string();
     let values: Vec<Value> = std::iter::repeat_with(arguments).take(CALLS).collect();
-    // Requests are made outside the measured time, as the floor's and the
-    // peer's arguments are.
+    // Requests are built outside the measured time, as are the arguments of floor and
+    // competitor.
     let requests = |arguments: &dyn Fn() -> Value| -> Vec<CallRequest> {
         (0..CALLS).map(|_| CallRequest::new(Arc::clone(&name), arguments())).collect()
     };
@@ -134,8 +134,8 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
         ],
     )
     .map(each);
-    // Apart from the others: the records of two engines do not fit into the
-    // cache together.
+    // Measured separately: the records of two engines do not fit into the CPU cache
+    // together.
     let [least_again, changing] =
         medians(ROUNDS, [&mut { by_floor }, &mut || windlass(&changing, requests(&arguments))])
             .map(each);

@@ -1,8 +1,8 @@
-//! `cargo xtask bench`: what Windlass costs, as ratios within one run.
+//! `cargo xtask bench`: the cost of Windlass, as ratios within one run.
 //!
-//! Absolute times mean little on a shared machine. Every figure is measured
-//! beside its base, in alternating rounds, and reported as the ratio of the
-//! medians. Nothing here fails a build; `holds` says whether a limit is kept.
+//! Absolute times mean little on a shared machine. Every figure is measured against its
+//! baseline in alternating rounds, and reported as the ratio of the medians. Nothing here
+//! fails a build; `holds` says whether a limit is kept.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,11 +30,11 @@ mod threads;
 
 use report::{Figure, Table};
 
-/// As in the `windlass` binary.
+/// The same allocator as in the `windlass` binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Names a group of figures and the code that measures them.
+/// A group of figures and the function that measures them.
 type Group = (&'static str, fn() -> anyhow::Result<Vec<Figure>>);
 
 const GROUPS: &[Group] = &[
@@ -51,6 +51,7 @@ const GROUPS: &[Group] = &[
     ("http", http::calls),
     ("sse", http::subscribers),
     ("start", http::start),
+    ("tenants", http::tenants),
     ("overload", http::overload),
     ("turn", agents::turn),
     ("agents", agents::many),

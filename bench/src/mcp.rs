@@ -1,6 +1,5 @@
-//! Calls of the Model Context Protocol, in both directions: beside a server and
-//! a client of `rmcp` that do nothing else, with the same tool, and beside
-//! FastMCP's.
+//! MCP in both directions: against a minimal server and client of `rmcp` with the same
+//! tool, and against FastMCP.
 
 mod bare;
 mod fastmcp;
@@ -12,11 +11,11 @@ use crate::report::Figure;
 
 pub(crate) use bare::{over_http as serve_bare, over_stdio as serve_bare_stdio};
 
-/// The arguments that make this program a bare server of the protocol.
+/// The arguments that turn this program into the minimal server.
 pub(crate) const BARE: &str = "--bare-mcp-server";
 pub(crate) const BARE_STDIO: &str = "--bare-mcp-stdio";
 
-/// Measures the engine as a server, and in front of one.
+/// Measures the engine as a server, and as a proxy.
 pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let mut figures = served::run()?;
     figures.extend(through::run()?);

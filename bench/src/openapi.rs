@@ -1,5 +1,4 @@
-//! API documents: how long a large one takes, and what a REST call adds to its
-//! request.
+//! API documents: importing a large one, and the overhead of a REST tool on its request.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,17 +15,17 @@ use windlass_executors::rest::{ImportOptions, Origin, Rest, import};
 
 use crate::report::Figure;
 
-/// The argument that makes this program import a document and say what it took.
+/// The argument that makes this program import a document and print its cost.
 pub(crate) const IMPORT: &str = "--import=";
 /// The largest document of the corpus: GitHub's.
 const DOCUMENT: &str = "../shared/corpora/openapi/real/github-3.0.json";
-/// The peer, and what it is installed as.
+/// The competitor and its package.
 const PEER: &str = "fastmcp==4.0.11";
 const SECONDS: f64 = 1.0;
 const MEGABYTES: f64 = 300.0;
 const CALLS: usize = 6_000;
 
-/// The peer does the same: reads the document, makes tools, lists them.
+/// The competitor's equivalent: parses the document, makes tools and lists them.
 const SCRIPT: &str = r#"
 import asyncio, json, resource, sys, time
 import httpx2
@@ -43,14 +42,14 @@ peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(json.dumps({"seconds": seconds, "megabytes": peak, "tools": len(tools)}))
 "#;
 
-/// Measures importing, and calls.
+/// Measures importing and calls.
 pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let document = Path::new(DOCUMENT);
     anyhow::ensure!(document.exists(), "{DOCUMENT} is missing: the corpora stand beside the clone");
     let python = peer()?;
     let mut ours = Vec::new();
     let mut theirs = Vec::new();
-    // In turn, each in a process of its own, so that its memory is its own.
+    // In turn, each in a process of its own, so that memory can be attributed.
     for _ in 0..3 {
         let own = std::env::current_exe()?;
         ours.push(told(Command::new(own).arg(format!("{IMPORT}{DOCUMENT}")))?);
@@ -74,7 +73,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Imports a document, loads and lists its tools, and prints what it took.
+/// Imports a document, loads and lists its tools, and prints the cost.
 pub(crate) fn import_and_list(path: &str) -> anyhow::Result<()> {
     let start = Instant::now();
     let text = std::fs::read_to_string(path)?;
@@ -109,7 +108,7 @@ fn told(command: &mut Command) -> anyhow::Result<Value> {
         .with_context(|| format!("{line}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Python with the peer, in an environment of its own under `target`.
+/// Python with the competitor, in a virtual environment under `target`.
 fn peer() -> anyhow::Result<PathBuf> {
     let folder = Path::new("target/fastmcp");
     let python = folder.join("bin/python");
@@ -130,7 +129,7 @@ fn engine(policy: OutboundPolicy) -> anyhow::Result<Engine> {
     Ok(Engine::builder().kind(Kind::Rest, move |spec| rest.bind(spec)).build()?)
 }
 
-/// A call of a tool, beside the same request by a bare client.
+/// A call of a tool, against the same request by a bare client.
 fn calls() -> anyhow::Result<Figure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -167,8 +166,7 @@ fn calls() -> anyhow::Result<Figure> {
     Ok(Figure::new("REST call, p50 / bare reqwest", "µs", tool, bare).at_most(1.15))
 }
 
-/// The middle of the times of two pieces of work that take turns: the machine is
-/// the same for both.
+/// Medians of two alternating pieces of work, so that the machine is the same for both.
 async fn typical(one: impl AsyncFn(), other: impl AsyncFn()) -> [Duration; 2] {
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..CALLS {

@@ -1,8 +1,7 @@
-//! Reading records: from many beside from few.
+//! Queries on many records, against the same on few.
 //!
-//! Conversations are of the same length in both stores, so both give whole
-//! pages, and all of them go on at the same time: the records of a page lie as
-//! far apart as they can.
+//! Conversations have the same length in both stores, so both return full pages, and all
+//! are written concurrently: the records of a page are as far apart as they can be.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +24,7 @@ const PER_CONVERSATION: usize = 500;
 const TOOLS: usize = 20;
 const CALLERS: usize = 50;
 const PAGE: usize = 50;
-/// Questions in a round.
+/// Queries in a round.
 const QUESTIONS: usize = 20;
 const ROUNDS: usize = 50;
 
@@ -56,7 +55,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// The newest pages of conversations chosen at random.
+/// The newest pages of random conversations.
 fn pages(runtime: &Runtime, store: &SqliteStore, records: usize, rng: &mut Rng) -> Duration {
     let tenant = TenantId::default();
     let chosen = || conversation(rng.usize(..records / PER_CONVERSATION));
@@ -84,8 +83,7 @@ fn conversation(at: usize) -> String {
     format!("conversation-{at}")
 }
 
-/// Appends records as the engine does, which holds back while the store does
-/// not keep up.
+/// Appends records as the engine does, with backpressure.
 async fn fill(store: &SqliteStore, count: usize) -> anyhow::Result<()> {
     let mut records = Records::new(count / PER_CONVERSATION);
     for at in 0..count {
@@ -97,7 +95,7 @@ async fn fill(store: &SqliteStore, count: usize) -> anyhow::Result<()> {
     Ok(store.flush().await?)
 }
 
-/// Makes records up.
+/// Generates records.
 struct Records {
     rng: Rng,
     /// One for each conversation.
@@ -124,9 +122,9 @@ impl Records {
         }
     }
 
-    /// Every conversation gets the same number of records. Each tool has a
-    /// usual run time, which few calls exceed by far. One call in thirty fails:
-    /// soon, or at its deadline.
+    /// Every conversation gets the same number of records. Each tool has a typical run
+    /// time, which few calls exceed by far. One call in thirty fails: soon, or at its
+    /// deadline.
     fn next(&mut self, at: usize) -> CallRecord {
         let tool = self.rng.usize(..TOOLS);
         let (status, spread) = match self.rng.u32(..60) {

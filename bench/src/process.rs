@@ -1,5 +1,5 @@
-//! Processes beside this one, which end when they are dropped: servers that are
-//! measured, and those that they are measured beside.
+//! Child processes that are killed when dropped: the servers under test, and their
+//! baselines.
 
 use std::fmt::Display;
 use std::io::{BufRead, BufReader};
@@ -19,7 +19,7 @@ impl Process {
         Ok(Self(command.spawn()?))
     }
 
-    /// Starts it, and waits for what it says first.
+    /// Starts it and reads its first line of output.
     pub(crate) fn start_and_hear(command: &mut Command) -> anyhow::Result<(Self, String)> {
         let mut process = Self::start(command.stdout(Stdio::piped()))?;
         let output = process.0.stdout.take().context("its output goes elsewhere")?;
@@ -29,12 +29,12 @@ impl Process {
         Ok((process, line.trim_end().to_owned()))
     }
 
-    /// Its number.
+    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// The memory that it holds, in KB.
+    /// Its resident memory in KB.
     pub(crate) fn resident_kb(&self) -> f64 {
         resident_kb(self.id())
     }
@@ -47,7 +47,7 @@ impl Drop for Process {
     }
 }
 
-/// The memory that a process holds, in KB: that of this number, or `self`.
+/// Resident memory of a process in KB, by its id or `self`.
 pub(crate) fn resident_kb(process: impl Display) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -61,7 +61,7 @@ pub(crate) struct OwnServer {
 }
 
 impl OwnServer {
-    /// Starts the one that this argument makes of the program.
+    /// Starts the server that this argument selects.
     pub(crate) fn start(argument: &str) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let (process, address) = Process::start_and_hear(command.arg(argument))?;
@@ -69,7 +69,7 @@ impl OwnServer {
     }
 }
 
-/// Is such a server, until it is killed. It has the runtime of `windlass serve`.
+/// Runs such a server until it is killed, on the same runtime as `windlass serve`.
 pub(crate) fn serve(router: Router) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {

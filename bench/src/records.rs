@@ -1,4 +1,4 @@
-//! What recording in SQLite costs the caller, and how fast it can go on.
+//! Recording in SQLite: its cost for the caller, and its sustained rate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ const BURST: usize = 10_000;
 const SUSTAINED: usize = 1_000_000;
 const ROUND: usize = 100_000;
 const CHUNK: usize = 1_000;
-/// As large as those of the store's writer.
+/// The same size as in the store's writer.
 const TRANSACTION: usize = 8_192;
 
-/// An engine whose tool only looks, so that no call waits for the disk: its
-/// record is written later.
+/// An engine with a read-only tool, so that no call waits for the disk: its record is
+/// written later (write-behind).
 fn engine(builder: EngineBuilder) -> anyhow::Result<Engine> {
     Ok(builder.tool(greeter().behaviour(Behaviour::READ_ONLY)).build()?)
 }
 
-/// A tool that may change something.
+/// A tool that may have side effects.
 pub(crate) fn greeter() -> ToolBuilder {
     ToolBuilder::from_fn("greet", |input: Value| async move {
         format!("Hello, {}!", input["name"].as_str().unwrap_or_default())
@@ -58,7 +58,7 @@ pub(crate) fn requests(count: usize) -> Vec<CallRequest> {
         .collect()
 }
 
-/// A burst of calls with records in SQLite, beside records in memory.
+/// A burst of calls with records in SQLite, against records in memory.
 pub(crate) fn burst() -> anyhow::Result<Vec<Figure>> {
     let folder = tempfile::tempdir()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
@@ -76,8 +76,8 @@ pub(crate) fn burst() -> anyhow::Result<Vec<Figure>> {
     Ok(vec![Figure::new("10,000 calls, SQLite / memory", "ms", sqlite, memory).at_most(1.3)])
 }
 
-/// A million calls, beside a bare multi-row insert of the same records; both
-/// databases grow in turn, so that a slow spell of the machine hits both.
+/// A million calls, against a bare multi-row insert of the same records; both databases
+/// grow in turn, so that a slow phase of the machine affects both.
 pub(crate) fn sustained() -> anyhow::Result<Vec<Figure>> {
     let folder = tempfile::tempdir()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
@@ -125,12 +125,12 @@ impl Bare {
         options: &Options,
         template: CallRecord,
     ) -> anyhow::Result<Self> {
-        // Opening the store makes the tables.
+        // Opening the store creates the tables.
         drop(SqliteStore::open(path)?);
         Ok(Self { connection: connect(path, options)?, template })
     }
 
-    /// The time that so many records take, in transactions of this size.
+    /// The time to insert this many records, in transactions of this size.
     pub(crate) fn write(&mut self, count: usize, transaction: usize) -> anyhow::Result<Duration> {
         let mut busy = Duration::ZERO;
         for begin in (0..count).step_by(transaction) {
@@ -147,7 +147,7 @@ impl Bare {
     }
 }
 
-/// The memory that this process holds.
+/// Resident memory of this process.
 fn resident_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kilobytes = status

@@ -1,4 +1,4 @@
-//! Measuring in alternating rounds, and printing what came of it.
+//! Measures in alternating rounds, and prints the figures.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
-    /// What it is compared with, in the same unit.
+    /// The baseline, in the same unit.
     pub(crate) base: f64,
     pub(crate) ratio: f64,
-    /// The limit of the ratio; none for a figure that is only shown.
+    /// The limit of the ratio; `None` for a figure that is only informative.
     pub(crate) limit: Option<f64>,
     pub(crate) sense: Sense,
     pub(crate) holds: bool,
@@ -47,7 +47,7 @@ impl Figure {
     }
 }
 
-/// Prints figures as they come.
+/// Prints figures as they are measured.
 pub(crate) struct Table {
     json: bool,
 }
@@ -84,8 +84,8 @@ impl Table {
     }
 }
 
-/// Runs every contender once a round, in turn, and gives the median seconds of
-/// each: a slow spell of the machine hits all of them alike.
+/// Runs every contender once in each round and returns their median seconds: a slow phase
+/// of the machine affects all alike.
 pub(crate) fn medians<const N: usize>(
     rounds: usize,
     contenders: [&mut dyn FnMut() -> Duration; N],
@@ -93,9 +93,9 @@ pub(crate) fn medians<const N: usize>(
     sorted(rounds, contenders).map(|times| times[times.len() / 2])
 }
 
-/// The same, with the seconds of the quickest round. For contenders that use
-/// more than one processor: whatever else runs slows those more than the
-/// others, and nothing makes them quicker than they are.
+/// The seconds of the fastest round. For contenders that use more than one CPU: other
+/// processes slow them down more than the others, and nothing makes them faster than they
+/// are.
 pub(crate) fn quickest<const N: usize>(
     rounds: usize,
     contenders: [&mut dyn FnMut() -> Duration; N],
@@ -103,7 +103,7 @@ pub(crate) fn quickest<const N: usize>(
     sorted(rounds, contenders).map(|times| times[0])
 }
 
-/// The seconds of every round, the quickest first.
+/// The seconds of every round, sorted.
 fn sorted<const N: usize>(
     rounds: usize,
     mut contenders: [&mut dyn FnMut() -> Duration; N],
@@ -112,7 +112,7 @@ fn sorted<const N: usize>(
     for round in 0..=rounds {
         for (contender, times) in contenders.iter_mut().zip(&mut times) {
             let time = contender().as_secs_f64();
-            // The first round only warms up.
+            // The first round is a warm-up.
             if round > 0 {
                 times.push(time);
             }

@@ -1,4 +1,4 @@
-//! How often a search finds the right tool, and what it takes.
+//! Tool search: how often it finds the right tool, and what it costs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,19 +11,19 @@ use windlass_executors::rest::{ImportOptions, Origin, import};
 
 use crate::report::{Figure, medians, timed};
 
-/// Functions, questions about them, and which functions answer them.
+/// Functions, questions, and which functions answer them.
 const FUNCTIONS: &str = "../shared/corpora/functions/bfcl";
 const SETS: [&str; 4] = ["simple_python", "multiple", "parallel", "parallel_multiple"];
-/// The document whose tools are in the way: GitHub's, some 1,200.
+/// The document with distracting tools: GitHub's, some 1,200.
 const DOCUMENT: &str = "../shared/corpora/openapi/real/github-3.0.json";
-/// Among how many the right tool has to be, and how often, in per cent: as
-/// people wrote the question, and with a typing slip in its longest word.
+/// Within how many results the right tool has to be, and how often, in per cent: for the
+/// question as written, and with a typo in its longest word.
 const FIRST: usize = 5;
 const WANTED: f64 = 92.0;
 const WITH_SLIP: f64 = 85.0;
 const MILLIS: f64 = 5.0;
 
-/// A question, and the names of the tools that answer it.
+/// A question and the names of the tools that answer it.
 struct Question {
     text: String,
     right: BTreeSet<String>,
@@ -80,7 +80,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// The question with two letters exchanged in the middle of its longest word.
+/// The question with two letters swapped in the middle of its longest word.
 fn with_slip(question: &str) -> String {
     let words = question.split_whitespace();
     let longest = words.filter(|word| word.bytes().all(|b| b.is_ascii_alphabetic()));
@@ -129,8 +129,8 @@ fn functions() -> anyhow::Result<(BTreeMap<String, ToolBuilder>, Vec<Question>)>
     Ok((tools, questions))
 }
 
-/// What a search looks at in a schema. Its types have names of their own, so they
-/// are left out.
+/// The part of a schema that a search looks at. The corpus has its own names for types,
+/// so they are left out.
 fn schema(written: &Value) -> Value {
     let parameters = written["properties"].as_object().into_iter().flatten();
     let parameters = parameters.map(|(name, parameter)| {

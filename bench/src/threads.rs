@@ -12,14 +12,14 @@ use crate::report::{Figure, quickest};
 
 const TASKS: usize = 64;
 const CALLS: usize = 12_800;
-/// Requests that a task makes at once.
+/// Requests that a task builds at once.
 const PART: usize = 50;
 const ROUNDS: usize = 200;
-/// Records that an engine keeps: few, so that many engines fit into the cache
-/// as one does.
+/// Records that an engine keeps: few, so that many engines fit into the CPU cache as one
+/// does.
 const KEPT: usize = 16;
 
-/// Measures calls of many tasks beside those of one.
+/// Measures calls of many tasks, against those of one.
 pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
     let shared = engine()?;
@@ -37,7 +37,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     .map(|seconds| CALLS as f64 / seconds);
     Ok(vec![
         Figure::new("64 tasks / 1 task, 2 threads", "calls/s", many, one).at_least(1.5),
-        // How much the two processors had to give: nothing is shared here.
+        // The upper bound of the two CPUs: nothing is shared here.
         Figure::new("the same, an engine for each task", "calls/s", apart, one),
     ])
 }
@@ -47,9 +47,9 @@ fn engine() -> anyhow::Result<Engine> {
     Ok(builder.settings(|settings| settings.limits.max_concurrent = TASKS).build()?)
 }
 
-/// The time that all calls take, with one task for each of these engines. The
-/// requests are made as they are needed: those that one thread makes and
-/// another drops would cost more than the calls.
+/// The time of all calls, with one task for each of these engines. Each task builds its
+/// own requests: allocating on one thread and freeing on another would cost more than the
+/// calls.
 async fn hammer(runtime: &Runtime, engines: &[Engine]) -> Duration {
     let ready = Arc::new(Barrier::new(engines.len() + 1));
     let tasks: Vec<_> = engines
@@ -72,7 +72,7 @@ async fn hammer(runtime: &Runtime, engines: &[Engine]) -> Duration {
     for task in tasks {
         spans.push(task.await.unwrap());
     }
-    // From the first that began to the last that ended.
+    // From the first start to the last end.
     let began = spans.iter().map(|span| span.0).min();
     let ended = spans.iter().map(|span| span.1).max();
     ended.zip(began).map_or(Duration::ZERO, |(ended, began)| ended - began)

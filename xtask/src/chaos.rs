@@ -1,4 +1,5 @@
-//! `cargo xtask chaos`: a process under load, killed again and again.
+//! `cargo xtask chaos`: chaos test, in which a process under load is killed again and
+//! again.
 
 use anyhow::{Context, bail};
 
@@ -6,7 +7,7 @@ use crate::run::{cargo, must};
 
 const TEST: &str = "chaos::a_process_that_is_killed_loses_nothing_and_repeats_nothing";
 
-/// Runs the chaos test for longer than the tests do.
+/// Runs the chaos test for longer than the test suite does.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let (mut kills, mut minutes) = (200_u32, 10_f64);
     let mut arguments = arguments.iter();

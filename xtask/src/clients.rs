@@ -1,5 +1,5 @@
-//! `cargo xtask clients`: our OpenAPI document in the generators that people
-//! use, and the clients that they make against a running server.
+//! `cargo xtask clients`: generates clients from our OpenAPI document with common
+//! generators, and runs them against a server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,24 @@ use anyhow::{Context, ensure};
 use crate::run::{cargo, must, root};
 use crate::schemathesis::Server;
 
-/// Those that are known to read our document.
+/// Versions that are known to read our document.
 const PYTHON: [&str; 2] = ["openapi-python-client==0.29.1", "openapi-spec-validator==0.9.0"];
 const NPM: [&str; 3] = ["openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3"];
-/// The generator formats what it wrote with these, if nobody says otherwise.
+/// Without this, the generator formats its output with other programs.
 const CONFIG: &str = "post_hooks: []\n";
 const PYTHON_SCRIPT: &str = include_str!("clients.py");
 const TYPESCRIPT: &str = include_str!("clients.ts");
 
-/// Tools that refuse, and ask.
+/// Tools that refuse a call, and that need approval.
 const TOOLS: [(&str, &str); 2] = [("forbidden", "deny"), ("asks_first", "ask")];
 
-/// Builds the server, and runs them all.
+/// Builds the server and runs them all.
 pub(crate) fn with() -> anyhow::Result<()> {
-    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
+    must(&mut cargo(&["build", "--quiet", "--profile", "test", "--package", "windlass-server"]))?;
     run()
 }
 
-/// Generates clients from the document of the program that was built last, and
-/// uses them.
+/// Generates clients from the document of the program that was built last, and runs them.
 pub(crate) fn run() -> anyhow::Result<()> {
     let (python, node) = (python()?, node()?);
     let folder = tempfile::tempdir()?;
@@ -78,7 +77,7 @@ fn in_typescript(
     document: &Path,
     server: &Server,
 ) -> anyhow::Result<()> {
-    // Modules are looked for beside what needs them.
+    // Node looks for modules beside the script.
     let place = node.join("work");
     fs::create_dir_all(&place)?;
     let bin = node.join("node_modules/.bin");
@@ -103,7 +102,7 @@ fn in_typescript(
         .context("the generated TypeScript client does not work")
 }
 
-/// The programs of Python, in an environment of their own under `target`.
+/// The Python programs, in a virtual environment under `target`.
 fn python() -> anyhow::Result<PathBuf> {
     let folder = root().join("target/api-clients");
     let programs = folder.join("bin");
@@ -119,7 +118,7 @@ fn python() -> anyhow::Result<PathBuf> {
     Ok(programs)
 }
 
-/// The programs of Node, in a folder of their own under `target`.
+/// The Node programs, in a folder under `target`.
 fn node() -> anyhow::Result<PathBuf> {
     let folder = root().join("target/api-clients-node");
     let stamp = folder.join("installed");

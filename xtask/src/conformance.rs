@@ -1,5 +1,5 @@
-//! `cargo xtask conformance`: the official suite of the Model Context Protocol,
-//! against us as a server, as a client, and as what stands between the two.
+//! `cargo xtask conformance`: the official conformance suite of the Model Context
+//! Protocol, against Windlass as server, as client and as proxy.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,8 +40,8 @@ impl Mode {
     }
 }
 
-/// Runs the suite; arguments are the modes to run, or none for all. `rounds` are
-/// the starts and ends of servers that must leave nothing behind.
+/// Runs the suite; arguments are the modes to run, none for all. `rounds` is the number
+/// of server starts and stops that must leave no process behind.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let is_known = |argument: &&String| {
         *argument == "rounds" || REQUIRED.iter().any(|(mode, _)| *argument == mode.name())
@@ -53,7 +53,15 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         arguments.is_empty() || arguments.iter().any(|argument| argument == mode.name())
     };
     let programs = Programs::installed()?;
-    must(&mut cargo(&["build", "--package", "windlass-server", "--features", "fixtures"]))?;
+    must(&mut cargo(&[
+        "build",
+        "--profile",
+        "test",
+        "--package",
+        "windlass-server",
+        "--features",
+        "fixtures",
+    ]))?;
     let mut table = Vec::new();
     for (mode, least) in REQUIRED.into_iter().filter(|(mode, _)| wanted(*mode)) {
         for (revision, least) in REVISIONS.into_iter().zip(least) {

@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: the reference pages, written from the code.
+//! `cargo xtask docs`: generates the reference pages from the code.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::run::{cargo, must, root};
 
 const NOTICE: &str = "<!-- Written by `cargo xtask docs`; edit the code instead. -->\n\n";
 
-/// Writes the pages, or checks that they are what would be written; checks the page
-/// of requirements, which is written by hand.
+/// Writes the pages, or checks that they are up to date; checks the hand-written page of
+/// requirements.
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     if check {
         requirements::check()?;
@@ -52,7 +52,7 @@ fn errors() -> anyhow::Result<String> {
          HTTP has two statuses. A request that is refused gets that of `HTTP, request`, with a \
          problem in the body. A call that was taken gets that of `HTTP, call`: a call that fails is \
          a result, too, and 200, but where the server itself had no room or no database.\n\n\
-         | kind | meaning | `error_type` (S0) | class (S1) | code (S3) | HTTP, request | HTTP, call | MCP | may be retried |\n\
+         | kind | meaning | `error_type` | class | code | HTTP, request | HTTP, call | MCP | may be retried |\n\
          |---|---|---|---|---|---|---|---|---|\n"
     );
     for kind in ErrorKind::ALL {
@@ -126,9 +126,9 @@ fn parameters(page: &mut String, spec: &ToolSpec) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `windlass --help` and the help of every command print.
+/// The output of `windlass --help` and of every command's help.
 fn command_line() -> anyhow::Result<String> {
-    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
+    must(&mut cargo(&["build", "--quiet", "--profile", "test", "--package", "windlass-server"]))?;
     let mut page = format!("{NOTICE}# The command line\n");
     let main = help(&[])?;
     write!(page, "\n## windlass\n\n```text\n{main}\n```\n")?;
@@ -151,9 +151,10 @@ fn help(command: &[&str]) -> anyhow::Result<String> {
     Ok(text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"))
 }
 
-/// What the program prints, with nothing set.
+/// The program's output with default settings.
 fn windlass(args: &[&str]) -> anyhow::Result<String> {
-    let mut command = cargo(&["run", "--quiet", "--package", "windlass-server", "--"]);
+    let mut command =
+        cargo(&["run", "--quiet", "--profile", "test", "--package", "windlass-server", "--"]);
     command.args(args).env("NO_COLOR", "1").env("COLUMNS", "100");
     let names = std::env::vars_os().map(|(name, _)| name);
     for name in names.filter(|name| name.to_string_lossy().starts_with("WINDLASS_")) {
@@ -166,7 +167,7 @@ fn windlass(args: &[&str]) -> anyhow::Result<String> {
 
 /// Every setting, as `windlass config --json` explains it.
 fn settings() -> anyhow::Result<String> {
-    // A folder without a settings file, also not in those above it.
+    // A folder without a settings file in it or above it.
     let empty = root().join("docs");
     let printed = windlass(&["config", "--json", "--project", &empty.to_string_lossy()])?;
     let document: serde_json::Value = serde_json::from_str(&printed)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask`: everything that the project does to itself.
+//! `cargo xtask`: development tasks of this repository.
 
 mod bench;
 mod chaos;
@@ -16,9 +16,10 @@ mod upstreams;
 
 const HELP: &str = "\
 cargo xtask test                  check formatting, lints, docs, and run all tests and examples
-cargo xtask bench [NAME…] [--json]  measure; NAME is one of call, burst, sustained, definitions,
+cargo xtask bench [NAME…] [--json] [--quick]
+                                  measure; NAME is one of call, burst, sustained, definitions,
                                   admission, threads, batch, pages, durable, openapi, http,
-                                  sse, start, overload, turn, agents, search, mcp
+                                  sse, start, tenants, overload, turn, agents, search, mcp
 cargo xtask chaos [--kills N] [--minutes N]
                                   kill a process under load again and again (200 kills, 10 minutes)
 cargo xtask clients               clients that others generate from our OpenAPI document, in use

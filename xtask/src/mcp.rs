@@ -1,5 +1,4 @@
-//! Programs of others that speak the Model Context Protocol, for tests: installed
-//! once, below `target`.
+//! Third-party MCP programs for tests, installed once under `target`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +8,8 @@ use anyhow::Context;
 
 use crate::run::{must, root};
 
-/// Packages of npm. Node itself is one of them: the suite wants a newer one than
-/// many machines have.
+/// npm packages. Node itself is one of them: the suite needs a newer one than many
+/// machines have.
 const NPM: [&str; 12] = [
     "node@22",
     "@modelcontextprotocol/conformance@0.2.0-alpha.12",
@@ -25,11 +24,10 @@ const NPM: [&str; 12] = [
     "@modelcontextprotocol/client@2.4.0",
     "@modelcontextprotocol/sdk@1.32.2",
 ];
-/// Packages of PyPI. The last one installs those below.
+/// PyPI packages. The last one installs the ones below.
 const PYPI: [&str; 4] = ["mcp-server-time", "mcp-server-git", "fastmcp", "uv==0.13.8"];
-/// Packages of PyPI that want an environment of their own each, as `uvx` gives
-/// them: servers, and libraries of clients. Some were written for the first major
-/// version of the SDK, and do not say so.
+/// PyPI packages in virtual environments of their own, as `uvx` makes them: servers, and
+/// client libraries. Some need the first major version of the SDK without declaring it.
 const APART: [(&str, &[&str]); 16] = [
     ("arxiv", &["arxiv-mcp-server==0.8.2"]),
     ("calculator", &["mcp-server-calculator==0.2.1"]),
@@ -48,10 +46,10 @@ const APART: [(&str, &[&str]); 16] = [
     ("client-openai-agents", &["openai-agents==0.24.0"]),
     ("client-pydantic-ai", &["pydantic-ai-slim[mcp]==2.66.0"]),
 ];
-/// Where tests find them.
+/// Environment variable with their location, for tests.
 const VARIABLE: &str = "WINDLASS_TEST_MCP";
 
-/// Where the programs are.
+/// The location of the programs.
 pub(crate) struct Programs {
     folder: PathBuf,
 }
@@ -67,12 +65,12 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Tells a command where they are.
+    /// Sets the environment variable of a command.
     pub(crate) fn tell<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env(VARIABLE, &self.folder)
     }
 
-    /// A program of Node.
+    /// A Node script.
     pub(crate) fn node(&self, script: &str) -> Command {
         let modules = self.folder.join("npm/node_modules");
         let mut command = Command::new(modules.join("node/bin/node"));
@@ -85,7 +83,7 @@ impl Programs {
     fn npm(&self) -> anyhow::Result<()> {
         let place = self.folder.join("npm");
         once(&place, &NPM, || {
-            // The first brings Node, the others want it.
+            // The first package is Node, which the others need.
             let (node, others) = NPM.split_at(1);
             must(npm(&place).args(node))?;
             let path = std::env::var("PATH").unwrap_or_default();
@@ -125,7 +123,7 @@ fn npm(place: &Path) -> Command {
     command
 }
 
-/// Does something unless it has been done for the same packages.
+/// Does something unless it was done for the same packages.
 fn once(
     place: &Path,
     packages: &[&str],

@@ -1,5 +1,5 @@
-//! A PostgreSQL server for tests: installed where it is missing, started in a
-//! temporary folder, and gone at the end.
+//! A PostgreSQL server for tests: installed if missing, started in a temporary folder,
+//! and removed at the end.
 
 mod cluster;
 
@@ -11,11 +11,10 @@ use anyhow::Context;
 use crate::run::must;
 use cluster::Cluster;
 
-/// Where tests find the server.
+/// Environment variable with the server's URL, for tests.
 const VARIABLE: &str = "WINDLASS_TEST_POSTGRES";
 
-/// A server that the tests may use: the one that the environment names, or one
-/// of our own until this is dropped.
+/// A server for tests: the one in the environment, or our own until this is dropped.
 pub(crate) struct Postgres(Option<Cluster>);
 
 impl Postgres {
@@ -29,7 +28,7 @@ impl Postgres {
         Ok(Self(Some(cluster)))
     }
 
-    /// Tells a command where the server is.
+    /// Sets the environment variable of a command.
     pub(crate) fn tell<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         match &self.0 {
             Some(cluster) => command.env(VARIABLE, cluster.url()),
@@ -45,8 +44,8 @@ pub(crate) fn with(arguments: &[String]) -> anyhow::Result<()> {
     must(postgres.tell(Command::new(program).args(rest)))
 }
 
-/// The folder of PostgreSQL's programs; installs Debian's package where there
-/// is none. The cluster that the package may start is left alone.
+/// The folder of PostgreSQL's programs; installs Debian's package if there is none. A
+/// cluster that the package starts is left alone.
 fn installed() -> anyhow::Result<PathBuf> {
     if let Some(programs) = cluster::programs() {
         return Ok(programs);

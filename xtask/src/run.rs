@@ -1,4 +1,4 @@
-//! Running other programs, from the root of the workspace.
+//! Runs other programs from the root of the workspace.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command and fails if it does.
+/// Runs a command, and fails if it does.
 pub(crate) fn must(command: &mut Command) -> anyhow::Result<()> {
     let shown = format!("{command:?}");
     let status = command.status().with_context(|| format!("{shown} does not start"))?;
@@ -30,8 +30,8 @@ pub(crate) fn must(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a command, shows its output, and hands every line to a reader.
-/// Returns whether it succeeded.
+/// Runs a command, shows its output and passes each line to a callback. Returns whether
+/// it succeeded.
 pub(crate) fn watched(
     command: &mut Command,
     mut each_line: impl FnMut(&str),

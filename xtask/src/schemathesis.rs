@@ -1,6 +1,6 @@
-//! `cargo xtask schemathesis`: requests that are made up from our own OpenAPI
-//! document, against the real server. No answer may be a server error, or one
-//! that the document does not have.
+//! `cargo xtask schemathesis`: fuzzes the server with requests generated from our OpenAPI
+//! document. No response may be a server error, or one that the document does not
+//! describe.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use crate::run::{cargo, must, root, watched};
 
-/// The one that is known to read our document.
+/// The version that is known to read our document.
 const VERSION: &str = "4.32.5";
-/// What `cargo xtask test` runs: less than a minute.
+/// Number of cases in `cargo xtask test`: less than a minute.
 pub(crate) const SHORT: u32 = 1_500;
 const LONG: u32 = 10_000;
-/// What may take its own key away from it, so that nothing can follow.
+/// Operations that would revoke the test's own key.
 const OF_ITS_KEY: [&str; 2] = ["revoke_key", "rotate_key"];
 
 /// `cargo xtask schemathesis [--cases N]`.
@@ -27,17 +27,17 @@ pub(crate) fn with(arguments: &[String]) -> anyhow::Result<()> {
         [flag, cases] if flag == "--cases" => cases.parse().context("--cases takes a number")?,
         _ => anyhow::bail!("cargo xtask schemathesis [--cases N]"),
     };
-    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
+    must(&mut cargo(&["build", "--quiet", "--profile", "test", "--package", "windlass-server"]))?;
     run(cases)
 }
 
-/// Sends at least so many requests to the program that was built last; fails
-/// where an answer is wrong.
+/// Sends at least this many requests to the program that was built last; fails if a
+/// response is wrong.
 pub(crate) fn run(cases: u32) -> anyhow::Result<()> {
     let program = installed()?;
     let folder = tempfile::tempdir()?;
     let server = Server::start(folder.path())?;
-    // What the document itself asks for takes some 2,000; the rest is made up.
+    // The document's own examples take some 2,000 requests; the rest is generated.
     let made_up = if cases <= SHORT { 1 } else { 40 };
     let (mut sent, mut round) = (0, 1);
     while sent < cases {
@@ -52,7 +52,7 @@ pub(crate) fn run(cases: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program, in an environment of its own under `target`.
+/// The program, in a virtual environment under `target`.
 fn installed() -> anyhow::Result<PathBuf> {
     let folder = root().join("target/schemathesis");
     let program = folder.join("bin/schemathesis");
@@ -69,13 +69,13 @@ fn installed() -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// Which operations are asked for.
+/// Which operations are tested.
 enum Asked<'a> {
     AllBut(&'a [&'a str]),
     Only(&'a [&'a str]),
 }
 
-/// A server until it is dropped.
+/// A server that runs until it is dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) url: String,
@@ -89,7 +89,7 @@ impl Server {
             .current_dir(folder)
             .env("HOME", folder)
             .env("WINDLASS_LOG", "error")
-            // Keys that do not work are part of what is made up.
+            // Invalid keys are part of the generated requests.
             .env("WINDLASS_SERVER_MAX_FAILED_KEYS", "1000000")
             .stdout(Stdio::piped())
             .spawn()
@@ -102,8 +102,8 @@ impl Server {
         Ok(Self { url: text("listening")?, key: text("admin_key")?, child })
     }
 
-    /// Sends requests, so many made-up ones for each route, and returns how many
-    /// there were in all.
+    /// Sends requests, this many generated ones for each route, and returns the total
+    /// number.
     fn ask(
         &self,
         program: &Path,
@@ -116,7 +116,7 @@ impl Server {
         command.args(["run", &format!("{}/openapi.json", self.url), "--no-color"]);
         command.args(["--header", &format!("Authorization: Bearer {}", self.key)]);
         command.args(["--max-examples", &examples.to_string(), "--seed", &seed.to_string()]);
-        // A stream that never ends; the tests of events follow it.
+        // An endless stream; the tests of events cover it.
         command.args(["--exclude-path", "/v1/events", "--continue-on-failure"]);
         let (flag, operations) = match asked {
             Asked::AllBut(operations) => ("--exclude-operation-id", operations),
@@ -135,12 +135,12 @@ impl Server {
         Ok(sent)
     }
 
-    /// Whether the key works.
+    /// Whether the API key still works.
     fn is_welcome(&self) -> anyhow::Result<bool> {
         Ok(self.ask_for("/v1/stats")?.starts_with("HTTP/1.1 200"))
     }
 
-    /// What is at a path.
+    /// The response to a `GET`.
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<String> {
         let answer = self.ask_for(path)?;
         ensure!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
@@ -148,7 +148,7 @@ impl Server {
         Ok(body.to_owned())
     }
 
-    /// A whole answer, as it is sent.
+    /// A raw response.
     fn ask_for(&self, path: &str) -> anyhow::Result<String> {
         let address = self.url.trim_start_matches("http://");
         let mut stream = TcpStream::connect(address)?;

@@ -1,5 +1,5 @@
-//! `cargo xtask sdks`: the messages that we write for models, held against the
-//! types of the official SDKs of Anthropic and OpenAI.
+//! `cargo xtask sdks`: checks the messages that we write for models against the types of
+//! the official SDKs of Anthropic and OpenAI.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,28 +9,37 @@ use anyhow::{Context, ensure};
 
 use crate::run::{cargo, must, root};
 
-/// Those whose types are known to be read by the script.
+/// Versions whose types the script is known to read.
 const SDKS: [&str; 2] = ["anthropic==2.9.0", "openai==3.51.0"];
 const SCRIPT: &str = include_str!("sdks.py");
 
-/// Writes messages, and lets Python judge them.
+/// Writes messages and lets a Python script check them.
 pub(crate) fn run() -> anyhow::Result<()> {
     let python = installed()?;
-    let written = cargo(&["run", "--quiet", "--package", "windlass", "--example", "next_messages"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .output()?;
+    let written = cargo(&[
+        "run",
+        "--quiet",
+        "--profile",
+        "test",
+        "--package",
+        "windlass",
+        "--example",
+        "next_messages",
+    ])
+    .stdout(Stdio::piped())
+    .stderr(Stdio::inherit())
+    .output()?;
     ensure!(written.status.success(), "no messages were written");
     let mut judge = Command::new(python).args(["-c", SCRIPT]).stdin(Stdio::piped()).spawn()?;
     let mut input = judge.stdin.take().context("the judge does not listen")?;
-    // A judge that has seen enough says so by its exit.
+    // The script may exit early; its status says why.
     let _ = input.write_all(&written.stdout);
     drop(input);
     ensure!(judge.wait()?.success(), "a message does not fit the types of an SDK");
     Ok(())
 }
 
-/// Python with the SDKs, in an environment of its own under `target`.
+/// Python with the SDKs, in a virtual environment under `target`.
 fn installed() -> anyhow::Result<PathBuf> {
     let folder = root().join("target/model-sdks");
     let python = folder.join("bin/python");

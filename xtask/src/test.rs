@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all that must hold before a change is taken.
+//! `cargo xtask test`: all checks and tests that must pass before a merge.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use crate::postgres::Postgres;
 use crate::run::{cargo, must, root, watched};
 use crate::{clients, docs, schemathesis, sdks, upstreams};
 
-/// Checks and tests everything, and ends with one line of counts.
+/// Runs everything, and ends with one line of counts.
 pub(crate) fn run() -> anyhow::Result<()> {
     let start = Instant::now();
     step("formatting");
@@ -32,13 +32,22 @@ pub(crate) fn run() -> anyhow::Result<()> {
     step("clients made from our OpenAPI document");
     clients::run()?;
     step("real upstreams");
-    // Left out above, because they need what this installs.
+    // Ignored above, because they need what this installs.
     let late = upstreams::run()?;
     counts.passed += late;
     counts.ignored = counts.ignored.saturating_sub(late);
     step("examples");
     for example in examples()? {
-        must(&mut cargo(&["run", "--quiet", "--package", "windlass-examples", "--bin", &example]))?;
+        must(&mut cargo(&[
+            "run",
+            "--quiet",
+            "--profile",
+            "test",
+            "--package",
+            "windlass-examples",
+            "--bin",
+            &example,
+        ]))?;
     }
     step("types of the SDKs");
     sdks::run()?;
@@ -55,7 +64,7 @@ fn step(name: &str) {
     println!("\n=== {name}");
 }
 
-/// The names of the examples, which all run.
+/// The names of the examples, all of which are run.
 fn examples() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(root().join("examples/src/bin"))? {
@@ -70,7 +79,7 @@ fn examples() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// What the test runner's summary lines say, added up.
+/// Totals of the test runner's summary lines.
 #[derive(Default)]
 struct Counts {
     passed: u64,
@@ -79,7 +88,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Reads `test result: ok. 12 passed; 0 failed; 1 ignored; …`.
+    /// Parses `test result: ok. 12 passed; 0 failed; 1 ignored; …`.
     fn read(&mut self, line: &str) {
         let Some(rest) = line.strip_prefix("test result: ") else { return };
         for part in rest.split([';', '.']) {

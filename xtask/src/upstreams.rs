@@ -1,9 +1,9 @@
-//! `cargo xtask upstreams`: real services on loopback, imported by their own
-//! documents and called with our program.
+//! `cargo xtask upstreams`: imports the API documents of real services on loopback, and
+//! calls their tools with our program.
 //!
-//! httpbin and Kinto are installed from PyPI into an environment under
-//! `target`. Both describe themselves; nothing here knows their routes but the
-//! names of a few tools. Prism judges the requests for APIs that are not here.
+//! httpbin and Kinto are installed from PyPI into a virtual environment under `target`.
+//! Nothing here knows their routes except the names of a few tools. For other APIs, Prism
+//! validates the requests.
 
 mod prism;
 
@@ -17,18 +17,18 @@ use serde_json::{Value, json};
 
 use crate::run::{cargo, must, root};
 
-/// The versions that are known to run; Kinto brings the server of both.
+/// Versions that are known to work; Kinto brings the HTTP server for both.
 const PACKAGES: [&str; 2] = ["httpbin[mainapp]==0.10.4", "kinto==26.5.0"];
 /// How long a service may take to start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A call, and what its result must hold.
+/// A call, and what its result must contain.
 type Case = (&'static str, Value, &'static str, Value);
 
-/// Imports both services and calls their tools, and asks Prism. Returns how many
-/// tests, which others leave out, ran here.
+/// Imports both services, calls their tools, and runs the tests with Prism. Returns how
+/// many tests that are ignored elsewhere ran here.
 pub(crate) fn run() -> anyhow::Result<u64> {
-    must(&mut cargo(&["build", "--quiet", "--package", "windlass-server"]))?;
+    must(&mut cargo(&["build", "--quiet", "--profile", "test", "--package", "windlass-server"]))?;
     let folder = installed()?;
     let project = tempfile::tempdir()?;
     std::fs::write(project.path().join("windlass.yaml"), "outbound: {allow: [127.0.0.1]}\n")?;
@@ -160,7 +160,7 @@ fn check(project: &Path, (tool, arguments, place, wanted): &Case) -> anyhow::Res
     Ok(())
 }
 
-/// The environment with both services.
+/// The virtual environment with both services.
 fn installed() -> anyhow::Result<PathBuf> {
     let folder = root().join("target/upstreams");
     let is_there =
@@ -179,7 +179,7 @@ fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// A service until it is dropped.
+/// A service that runs until it is dropped.
 struct Service(Child);
 
 impl Service {

@@ -1,5 +1,5 @@
-//! A scripted model in a process of its own: it takes a second for its first
-//! word, so that all runs are under way at once.
+//! A scripted model in a process of its own. It takes a second for its first token, so
+//! that all runs are in flight at once.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::process;
 
-/// The argument that makes this program such a model.
+/// The argument that turns this program into the model.
 pub(crate) const MODEL: &str = "--scripted-model";
 const THINKS: Duration = Duration::from_secs(1);
 
-/// Is such a model, until it is killed.
+/// Runs the model until it is killed.
 pub(crate) fn serve() -> anyhow::Result<()> {
     process::serve(Router::new().route("/v1/messages", post(answer)))
 }

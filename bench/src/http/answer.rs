@@ -1,6 +1,6 @@
-//! As much of HTTP/1.1 as a client needs that knows what it asks for.
+//! Minimal HTTP/1.1 response parser, for known responses.
 
-/// An answer: its status, and where it ends in what was read.
+/// A response: its status, and where it ends in the buffer.
 #[derive(Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -9,7 +9,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The first answer in these bytes, if all of it is there.
+    /// The first response in these bytes, if it is complete.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let body = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
         let head = std::str::from_utf8(&bytes[..body]).ok()?;
@@ -19,7 +19,7 @@ impl Answer {
             name.eq_ignore_ascii_case("content-length")
                 .then(|| value.trim().parse::<usize>().ok())?
         });
-        // What has no length is a stream: its head is all that is waited for.
+        // Without a length it is a stream, of which only the head is awaited.
         let end = body + length.unwrap_or_default();
         (bytes.len() >= end).then_some(Self { status, body, end })
     }

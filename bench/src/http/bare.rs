@@ -1,5 +1,4 @@
-//! The base of the figures: an axum handler that parses a body and gives it
-//! back, and nothing else.
+//! The baseline: an axum handler that parses a body and returns it.
 
 use axum::routing::post;
 use axum::{Json, Router};
@@ -7,7 +6,7 @@ use serde_json::Value;
 
 use crate::process;
 
-/// Is such a server, until it is killed.
+/// Runs the server until it is killed.
 pub(crate) fn serve() -> anyhow::Result<()> {
     let echo = post(async |Json(body): Json<Value>| Json(body));
     process::serve(Router::new().route("/v1/calls", echo))

@@ -1,4 +1,4 @@
-//! A call over HTTP, beside a handler that only parses and answers.
+//! A call over HTTP, against a handler that only parses and answers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_secs(2);
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// A call of a tool that only looks, as an agent makes it.
+/// A call of a read-only tool, as an agent makes it.
 pub(crate) fn body() -> Value {
     json!({
         "tool": "echo",
@@ -24,7 +24,7 @@ pub(crate) fn body() -> Value {
     })
 }
 
-/// Measures calls with key, validation, limits and records in SQLite.
+/// Measures calls with API key, validation, limits and records in SQLite.
 pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let folder = tempfile::tempdir()?;
     let server = Server::start(folder.path())?;

@@ -1,5 +1,4 @@
-//! A client with connections that stay open, so cheap that it measures the
-//! server and not itself.
+//! Client with keep-alive connections, cheap enough to measure the server and not itself.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,7 +24,7 @@ impl Connection {
         Ok(Self { stream, read: Vec::with_capacity(4096) })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the response.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.read.clear();
         self.stream.write_all(request).await?;
@@ -39,13 +38,12 @@ impl Connection {
         }
     }
 
-    /// The body of an answer.
+    /// The body of a response.
     pub(crate) fn body(&self, answer: Answer) -> &[u8] {
         &self.read[answer.body..answer.end]
     }
 
-    /// Reads on and on, as one does who follows a stream. Returns how much it
-    /// was when the stream ends.
+    /// Reads a stream to its end, as a subscriber does. Returns the number of bytes.
     pub(crate) async fn read_on(mut self) -> usize {
         let mut all = 0;
         loop {
@@ -58,9 +56,9 @@ impl Connection {
     }
 }
 
-/// What came of asking for a while.
+/// The result of a load test.
 pub(crate) struct Load {
-    /// How long each answer took, the quickest first.
+    /// Response times, sorted.
     times: Vec<Duration>,
     took: Duration,
 }
@@ -75,15 +73,15 @@ impl Load {
         self.times.len() as f64 / self.took.as_secs_f64()
     }
 
-    /// How long all but one in a hundred took at the most, in milliseconds.
+    /// The 99th percentile of the response times, in milliseconds.
     pub(crate) fn p99(&self) -> f64 {
         let at = (self.times.len() * 99 / 100).min(self.times.len().saturating_sub(1));
         self.times.get(at).map_or(f64::NAN, |time| time.as_secs_f64() * 1e3)
     }
 }
 
-/// Asks on so many connections, each again as soon as it is answered. Every
-/// answer must be a success.
+/// Closed loop: each connection sends its next request after the response. Every response
+/// must be a success.
 pub(crate) async fn closed_loop(
     address: SocketAddr,
     request: &[u8],

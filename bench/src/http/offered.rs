@@ -1,4 +1,4 @@
-//! A load that does not wait for answers, as many clients together make it.
+//! Open-loop load: requests at a fixed rate that does not depend on responses.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,17 +11,16 @@ use tokio::task::{JoinSet, LocalSet};
 use super::answer::Answer;
 use super::client::{Connection, Load};
 
-/// How often the client looks what is due.
+/// How often the client checks which requests are due.
 const TICK: Duration = Duration::from_millis(1);
-/// Requests that may be open at once. That is the client's bound: a run that
-/// gets there says nothing about the server.
+/// Maximum number of concurrent requests. It is the client's limit: a run that reaches it
+/// says nothing about the server.
 const MAX_OPEN: usize = 4_096;
 
-/// What came of it.
+/// The result of an open-loop load.
 pub(crate) struct Offered {
     pub(crate) admitted: Load,
-    /// Refusals: when each was asked for, since the beginning, and how long it
-    /// took.
+    /// Refused requests: the time of each since the beginning, and its response time.
     pub(crate) refused: Vec<(Duration, Duration)>,
 }
 
@@ -31,8 +30,7 @@ struct Times {
     refused: Vec<(Duration, Duration)>,
 }
 
-/// Sends so many requests a second, whatever becomes of those before. A
-/// connection that is free is used again.
+/// Sends requests at this rate, on idle connections where possible.
 pub(crate) async fn open_loop(
     address: SocketAddr,
     request: &[u8],
@@ -83,8 +81,8 @@ pub(crate) async fn open_loop(
     Ok(Offered { admitted: Load::new(times.admitted, took), refused: times.refused })
 }
 
-/// Asks on a connection that is free, or on a new one where there is none: one
-/// that was not used for long may have been closed.
+/// Sends a request on an idle connection, or on a new one: the server may have closed one
+/// that was idle for long.
 async fn ask(
     free: Option<Connection>,
     address: SocketAddr,

@@ -1,8 +1,8 @@
-//! Ten times as many calls as the server can make, for a minute.
+//! Overload: ten times the capacity of the server, for a minute.
 //!
-//! How quickly a refusal comes is a matter of milliseconds, and whoever else uses
-//! the processors for that long is measured with it. So the minute is looked at
-//! second by second, and what others did is left out, as far as it can be told.
+//! How quickly a call is refused is a matter of milliseconds, so any other process on the
+//! machine would be measured as well. The minute is therefore divided into seconds, and
+//! those in which other processes used the CPU are left out.
 
 use std::time::{Duration, Instant};
 
@@ -15,29 +15,29 @@ use super::processors::Processors;
 use super::serve::Server;
 use crate::report::Figure;
 
-/// Slots are scarce here, as they are where tools wait for others.
+/// Few slots, as on a server whose tools wait for others.
 const SETTINGS: &str = "concurrency:\n  max_concurrent: 10\n  queue_size: 100\n";
-/// Enough to keep all slots busy, and few enough that nobody is refused.
+/// Enough to keep all slots busy, and few enough that no request is refused.
 const CONNECTIONS: usize = 32;
 const PEAK: Duration = Duration::from_secs(5);
 const TIMES: f64 = 10.0;
 const OVERLOAD: Duration = Duration::from_secs(60);
-/// How often the machine is looked at.
+/// Sampling interval.
 const LOOK: Duration = Duration::from_secs(1);
-/// The share of the processors that others may use in a second that counts.
+/// Maximum share of the CPU used by other processes in a second that counts.
 const OTHERS: f64 = 0.05;
-/// The seconds that have to count.
+/// Minimum number of seconds that must count.
 const ENOUGH: usize = 20;
 const MAX_REFUSAL_MS: f64 = 10.0;
-/// A load without any trouble, as a share of the peak.
+/// An easy load, as a share of the peak.
 const EASY: f64 = 0.5;
 const EASY_TIME: Duration = Duration::from_secs(3);
 const WINDOW: Duration = Duration::from_millis(500);
 const MAX_RECOVERY: f64 = 5.0;
-/// The p99 that counts as normal, as a multiple of what it was before.
+/// The p99 that counts as recovered, as a multiple of the p99 before.
 const NORMAL: f64 = 1.5;
 
-/// Measures what becomes of calls, refusals and memory.
+/// Measures throughput, refusals and memory under overload.
 pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("windlass.yaml"), SETTINGS)?;
@@ -58,7 +58,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
                 break took;
             }
         };
-        // In the first third, caches fill up to their bounds.
+        // In the first third, caches fill up to their limits.
         let third = seen.len() / 3;
         let most = |part: &[Second]| part.iter().map(|it| it.memory).fold(0.0, f64::max) / 1024.0;
         let (early, late) = (most(&seen[third..2 * third]), most(&seen[2 * third..]));
@@ -87,17 +87,17 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     })
 }
 
-/// A second of the overload.
+/// One second of the overload.
 struct Second {
     from: Duration,
     to: Duration,
     /// The server's memory at its end, in KB.
     memory: f64,
-    /// Whether the processors were ours.
+    /// Whether other processes left the CPU to us.
     is_quiet: bool,
 }
 
-/// Looks at the machine while the server is overloaded.
+/// Samples the machine during the overload.
 async fn watch(server: &Server) -> anyhow::Result<Vec<Second>> {
     let began = Instant::now();
     let mut seen = Vec::<Second>::new();

@@ -1,16 +1,16 @@
-//! Who uses the processors: this benchmark and its server, or somebody else.
+//! CPU usage: of this benchmark and its server, and of all other processes.
 
 use std::fs::read_to_string;
 
 use anyhow::Context;
 
-/// Time of all processors since the machine started, in ticks.
+/// CPU time since the machine started, in ticks.
 pub(crate) struct Processors {
     /// All of it.
     all: u64,
-    /// What processes had, and what the machine's host kept for itself.
+    /// Time used by processes, and stolen by the hypervisor.
     used: u64,
-    /// The part of this process and the server.
+    /// Time used by this process and the server.
     own: u64,
 }
 
@@ -20,7 +20,7 @@ impl Processors {
         let line = machine.lines().next().context("/proc/stat is empty")?;
         let times: Vec<u64> =
             line.split_whitespace().skip(1).map(str::parse).collect::<Result<_, _>>()?;
-        // user, nice, system, idle, iowait, irq, softirq, steal; guests are in `user`.
+        // user, nice, system, idle, iowait, irq, softirq, steal; `user` includes guests.
         let [user, nice, system, .., steal] = *times.get(..8).context("/proc/stat is short")?
         else {
             anyhow::bail!("/proc/stat is short")
@@ -32,17 +32,17 @@ impl Processors {
         })
     }
 
-    /// The share that neither we nor the server had since an earlier look.
+    /// The share of other processes since an earlier sample.
     pub(crate) fn others_since(&self, before: &Self) -> f64 {
         let (used, own) = (self.used - before.used, self.own - before.own);
         used.saturating_sub(own) as f64 / (self.all - before.all).max(1) as f64
     }
 }
 
-/// What a process has used so far, in ticks.
+/// CPU time of a process, in ticks.
 fn of_process(id: u32) -> anyhow::Result<u64> {
     let about = read_to_string(format!("/proc/{id}/stat"))?;
-    // The program's name comes before, in brackets, and may hold anything.
+    // The program's name comes first, in parentheses, and may contain anything.
     let (_, rest) = about.rsplit_once(')').context("a process without a name")?;
     let field = |at: usize| rest.split_whitespace().nth(at).and_then(|text| text.parse().ok());
     let (user, system): (Option<u64>, Option<u64>) = (field(11), field(12));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::process::Process;
 
-/// A server on a free port of this machine.
+/// A server on a free loopback port.
 pub(crate) struct Server {
     process: Process,
     pub(crate) address: SocketAddr,
@@ -17,32 +17,30 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one in this folder, which had none before: only the first start
-    /// shows a key.
+    /// Starts a server in a new folder: only the first start prints an API key.
     pub(crate) fn start(project: &Path) -> anyhow::Result<Self> {
-        let mut command = Command::new(program()?);
-        command
-            .args(["serve", "--json", "--quiet", "--listen", "127.0.0.1:0", "--project"])
-            .arg(project)
-            .stderr(Stdio::null());
-        let (process, said) = Process::start_and_hear(&mut command)?;
-        let said: Value = serde_json::from_str(&said)?;
-        let text = |name: &str| said[name].as_str().with_context(|| format!("no `{name}`: {said}"));
-        let address = text("listening")?.trim_start_matches("http://").parse()?;
-        Ok(Self { process, address, key: text("admin_key")?.to_owned() })
+        let (process, address, said) = spawn(project)?;
+        let key = said["admin_key"].as_str().with_context(|| format!("no key: {said}"))?;
+        Ok(Self { process, address, key: key.to_owned() })
     }
 
-    /// The number of its process.
+    /// Starts one in a folder that had one before, with this key.
+    pub(crate) fn again(project: &Path, key: &str) -> anyhow::Result<Self> {
+        let (process, address, _) = spawn(project)?;
+        Ok(Self { process, address, key: key.to_owned() })
+    }
+
+    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// The memory that it holds, in KB.
+    /// Its resident memory in KB.
     pub(crate) fn resident_kb(&self) -> f64 {
         self.process.resident_kb()
     }
 
-    /// A call, as bytes to be sent.
+    /// A request for a call, as bytes.
     pub(crate) fn call(&self, body: &Value) -> Vec<u8> {
         let body = body.to_string();
         format!(
@@ -55,7 +53,7 @@ impl Server {
         .into_bytes()
     }
 
-    /// A question, as bytes to be sent.
+    /// A `GET` request, as bytes.
     pub(crate) fn get(&self, path: &str) -> Vec<u8> {
         format!(
             "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",
@@ -63,6 +61,20 @@ impl Server {
         )
         .into_bytes()
     }
+}
+
+/// Starts the program; its address, and what it says first.
+fn spawn(project: &Path) -> anyhow::Result<(Process, SocketAddr, Value)> {
+    let mut command = Command::new(program()?);
+    command
+        .args(["serve", "--json", "--quiet", "--listen", "127.0.0.1:0", "--project"])
+        .arg(project)
+        .stderr(Stdio::null());
+    let (process, said) = Process::start_and_hear(&mut command)?;
+    let said: Value = serde_json::from_str(&said)?;
+    let address = said["listening"].as_str().with_context(|| format!("no address: {said}"))?;
+    let address = address.trim_start_matches("http://").parse()?;
+    Ok((process, address, said))
 }
 
 /// The program, which `cargo xtask bench` builds with this one.

@@ -1,4 +1,4 @@
-//! How long it takes from the start of the program to its first answer.
+//! Startup time: from the start of the program to its first response.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ const TOOLS: usize = 1_000;
 const STARTS: usize = 9;
 const LIMIT: f64 = 300.0;
 
-/// Measures starts with many tools, each on a new database.
+/// Measures startup with many tools, each time on a new database.
 pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let runtime = client_runtime()?;
     let mut times = Vec::new();

@@ -1,5 +1,4 @@
-//! What readers of events cost who hear nothing: memory, and the time of the
-//! calls beside them.
+//! Cost of idle event subscribers: memory, and response times of concurrent calls.
 
 use std::time::Duration;
 
@@ -15,8 +14,8 @@ const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Measures a thousand readers, each of a conversation of its own, while
-/// another one follows all that happens.
+/// Measures a thousand subscribers, each of its own conversation, while another one
+/// follows all events.
 pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let folder = tempfile::tempdir()?;
     let server = Server::start(folder.path())?;
@@ -42,7 +41,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
         }
         anyhow::ensure!(!follower.is_finished(), "the one who follows was cut off");
         let p99 = |loads: &[Load]| median(loads.iter().map(Load::p99));
-        // Later rounds find memory that readers of earlier ones gave back.
+        // Later rounds reuse memory that earlier ones have freed.
         let memory = memory.first().copied().unwrap_or(f64::NAN);
         Ok(vec![
             Figure::new("memory of an idle reader / 30 KB", "KB", memory, MAX_KB).at_most(1.0),
@@ -52,7 +51,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     })
 }
 
-/// A connection on which events come.
+/// A connection that receives events.
 async fn reader(server: &Server, path: &str) -> anyhow::Result<Connection> {
     let mut connection = Connection::open(server.address).await?;
     let answer = connection.ask(&server.get(path)).await?;

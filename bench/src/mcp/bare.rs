@@ -1,5 +1,4 @@
-//! The base of the figures: a server of `rmcp` with one tool, which says what it
-//! was told.
+//! The baseline: an `rmcp` server with one echo tool.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::process;
 
-/// Is such a server over HTTP, until it is killed.
+/// Serves over HTTP until it is killed.
 pub(crate) fn over_http() -> anyhow::Result<()> {
     let sessions = Arc::new(LocalSessionManager::default());
     let config = StreamableHttpServerConfig::default().with_json_response(true);
@@ -26,7 +25,7 @@ pub(crate) fn over_http() -> anyhow::Result<()> {
     process::serve(Router::new().route_service("/mcp", service))
 }
 
-/// Is such a server over standard input and output, until they end.
+/// Serves over stdio until its end.
 pub(crate) fn over_stdio() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -1,5 +1,4 @@
-//! The peer: FastMCP, as its own documentation says how to serve without
-//! sessions.
+//! The competitor: FastMCP, run as its documentation recommends for stateless servers.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 use crate::process::Process;
 
-/// Where `cargo xtask bench` has installed it.
+/// Environment variable with its installation by `cargo xtask bench`.
 const VARIABLE: &str = "WINDLASS_TEST_MCP";
 
 const SERVER: &str = r#"
@@ -50,7 +49,7 @@ impl FastMcp {
         Self::start(SERVER, &[])
     }
 
-    /// A proxy in front of these servers.
+    /// A proxy for these servers.
     pub(super) fn proxy(servers: &Value) -> anyhow::Result<Self> {
         Self::start(PROXY, &[servers.to_string()])
     }

@@ -1,4 +1,4 @@
-//! A call of the tool as bytes, the same for every server.
+//! A `tools/call` as bytes, the same for every server.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use serde_json::json;
 use crate::http::Connection;
 
 const SAID: &str = "Is anybody there?";
-/// How long a server may take until it answers calls.
+/// How long a server may take to become ready.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A call of a tool that says what it was told. The newer era needs no session,
-/// so one request is as good as another.
+/// A call of the echo tool. The stateless era needs no session, so the same request can
+/// be repeated.
 pub(super) fn call(address: SocketAddr, tool: &str, key: &str) -> Vec<u8> {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -33,8 +33,7 @@ pub(super) fn call(address: SocketAddr, tool: &str, key: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Waits until a server gives the right answer, so that nobody measures how
-/// quickly it fails.
+/// Waits for a correct response, so that no quick failure is measured.
 pub(super) async fn answered(address: SocketAddr, request: &[u8]) -> anyhow::Result<()> {
     let start = Instant::now();
     loop {

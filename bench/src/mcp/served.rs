@@ -1,4 +1,4 @@
-//! The engine as a server: calls over `/mcp`.
+//! The engine as an MCP server: calls over `/mcp`.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(2);
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// Measures calls with key, validation, limits and records in SQLite.
+/// Measures calls with API key, validation, limits and records in SQLite.
 pub(super) fn run() -> anyhow::Result<Vec<Figure>> {
     let folder = tempfile::tempdir()?;
     let server = Server::start(folder.path())?;

@@ -1,10 +1,9 @@
-//! The engine in front of a server: what it adds to a call of a tool that runs
-//! in a process of its own.
+//! The engine as a proxy: its overhead on a call of a tool in another process.
 //!
-//! The tool only looks, as in the other figures, and the server is believed that
-//! it does. The same tool of a server that is not believed may change something,
-//! so that its calls also wait for the disk, twice. That is shown beside it, without
-//! a limit: how long it takes is up to the disk, and the figure `durable`.
+//! The tool is read-only, as in the other figures, and its annotation is trusted. The
+//! same tool of an untrusted server may have side effects, so its calls also wait for the
+//! disk, twice. That is shown beside it without a limit: it depends on the disk, which
+//! the figure `durable` measures.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +24,7 @@ use crate::report::Figure;
 
 const ROUNDS: usize = 20;
 const CALLS: usize = 250;
-/// What the engine may add, in microseconds: in the same process, and over HTTP.
+/// Limits of the overhead in microseconds: in the same process, and over HTTP.
 const ENGINE_MICROS: f64 = 50.0;
 const HTTP_MICROS: f64 = 300.0;
 const LOAD_ROUNDS: usize = 3;
@@ -66,31 +65,31 @@ pub(super) fn run() -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// The server, as clients name it.
+/// The server, as clients configure it.
 fn plain() -> anyhow::Result<Value> {
     Ok(json!({"command": std::env::current_exe()?, "args": [BARE_STDIO]}))
 }
 
-/// The same as the engine knows it: believed, and not.
+/// The same server as the engine configures it: trusted, and not.
 fn servers() -> anyhow::Result<Value> {
     let mut trusted = plain()?;
     trusted["trust_annotations"] = true.into();
     Ok(json!({"mcpServers": {"bare": trusted, "untrusted": plain()?}}))
 }
 
-/// How long half of the calls take at the most, in microseconds.
+/// Median times of calls, in microseconds.
 struct Times {
-    /// With a bare client.
+    /// By a minimal client.
     bare: f64,
     /// Through an engine in this process.
     engine: f64,
     /// Over HTTP.
     served: f64,
-    /// Over HTTP, of a tool that may change something.
+    /// Over HTTP, for a tool that may have side effects.
     written: f64,
 }
 
-/// Measures them in turn, so that a slow spell of the machine hits all alike.
+/// Measures them in turn, so that a slow phase of the machine affects all alike.
 async fn one_by_one(server: &Server) -> anyhow::Result<Times> {
     let (client, mut child) = bare_client().await?;
     let engine = Engine::builder().build()?;
@@ -144,7 +143,7 @@ fn arguments() -> serde_json::Map<String, Value> {
     serde_json::Map::from_iter([("message".to_owned(), "Is anybody there?".into())])
 }
 
-/// A client of `rmcp` with the server as its child, and nothing between.
+/// An `rmcp` client with the server as its child process, and nothing between.
 async fn bare_client() -> anyhow::Result<(RunningService<RoleClient, ()>, Child)> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg(BARE_STDIO)

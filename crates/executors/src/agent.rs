@@ -1,5 +1,4 @@
-//! Agents: a model, what it is told, and the tools that it may call, run as a
-//! tool.
+//! Agents: a model with a system prompt and a set of tools, called like a tool.
 //!
 //! ```text
 //! arguments ─ template ─► first message
@@ -7,12 +6,11 @@
 //!    └────────────────────────────────────────────────────────────────┘ until it calls nothing
 //! ```
 //!
-//! An agent is a tool like any other: it is called, checked, recorded and
-//! cancelled by the engine, by a person as well as by another agent, whose calls
-//! are nested in its own. While it waits for its model or its tools it has no
-//! slot. Its run is kept turn by turn in a [`RunLog`], so that it can go on after
-//! the process was killed: the model is not asked again for what it has answered,
-//! and no effect is repeated.
+//! An agent is a tool like any other: the engine validates, records and cancels its
+//! calls, whether they come from a person or from another agent, in which case they are
+//! nested. It holds no slot while it waits for its model or its tools. Its run is logged
+//! turn by turn in a [`RunLog`], so that it can resume after the process was killed: the
+//! model is not asked again for what it has answered, and no side effect is repeated.
 
 mod cost;
 mod extract;
@@ -38,11 +36,11 @@ pub use spec::{AgentSpec, Budget};
 use crate::model::{Api, Endpoint, Model, ModelSettings, Models};
 use extract::Extract;
 
-/// The definitions of those who answer: a file name, and the YAML in it.
+/// Provider definitions of the known model APIs: a file name and its YAML.
 pub const DEFINITIONS: &[(&str, &str)] = &[("models.yaml", include_str!("agent/providers.yaml"))];
 
-/// The definitions of those who answer besides, as they were set: each has a key
-/// of its own.
+/// Provider definitions of the other configured model APIs, each with an API key of its
+/// own.
 pub fn provider_definitions(settings: &ModelSettings) -> Vec<(String, String)> {
     let known = |name: &str| Api::ALL.into_iter().any(|api| api.provider() == name);
     let set = settings.providers.iter().filter(|(name, _)| !known(name));
@@ -69,10 +67,10 @@ pub fn provider_definitions(settings: &ModelSettings) -> Vec<(String, String)> {
     set.map(definition).collect()
 }
 
-/// What the names of agents' tools begin with (S4.8).
+/// Prefix of the names of agents' tools.
 const PREFIX: &str = "invoke_";
 
-/// Runs agents. Cheap to clone.
+/// The executor of agents. Cheap to clone.
 #[derive(Clone)]
 pub struct Agents {
     models: Models,
@@ -81,33 +79,33 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// Agents that ask these models.
+    /// Agents that use these models.
     pub fn new(models: Models) -> Self {
         Self { models, log: None, lang: Lang::default() }
     }
 
-    /// Keeps runs here. Without it, none can go on after the process has ended.
+    /// Sets the run log. Without it, no run can be resumed after the process ends.
     #[must_use]
     pub fn log(mut self, log: Arc<dyn RunLog>) -> Self {
         self.log = Some(log);
         self
     }
 
-    /// The language of what models read.
+    /// Sets the language of texts for models.
     #[must_use]
     pub fn lang(mut self, lang: Lang) -> Self {
         self.lang = lang;
         self
     }
 
-    /// What runs an agent that a definition describes.
+    /// The executor for an agent's definition.
     pub fn bind(&self, tool: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
         let spec = AgentSpec::read(&tool.entry);
         let spec = spec.map_err(|why| wrong(tool.name.as_str(), &why))?;
         Ok(Arc::new(self.agent(tool.name.as_str(), spec)?))
     }
 
-    /// An agent as a tool, for programs that need no definition.
+    /// An agent as a tool, without a definition file.
     pub fn tool(&self, name: &str, spec: AgentSpec) -> Result<ToolBuilder, Error> {
         let timeout = spec.budget.time.unwrap_or(std::time::Duration::from_secs(600));
         let input = serde_json::json!({
@@ -143,44 +141,43 @@ fn wrong(tool: &str, why: &str) -> Error {
     Error::new(ErrorKind::InvalidDefinition, format!("the agent `{tool}`: {why}"))
 }
 
-/// Whose run a call is: one that is to go on, or one of a call that another
-/// run makes.
+/// Which run a call belongs to: set to resume a run, or for a call made by another run.
 #[derive(Clone, Debug)]
 pub struct RunScope {
-    /// The call that makes it; none where a person does.
+    /// The call that makes this call; `None` if a person does.
     pub parent: Option<CallId>,
-    /// The run's id.
+    /// The run id.
     pub run: Arc<str>,
 }
 
-/// A conversation that goes on from run to run: a context object of calls that a
-/// person makes. Cheap to clone; all clones are one.
+/// A conversation that spans runs: a context object of calls made by a person. Cheap to
+/// clone; clones share the conversation.
 #[derive(Clone, Default)]
 pub struct History(Arc<parking_lot::Mutex<Vec<serde_json::Value>>>);
 
 impl History {
-    /// A conversation in which this was said, in the form of the model's API.
+    /// A conversation with earlier messages, in the form of the model's API.
     pub fn new(messages: Vec<serde_json::Value>) -> Self {
         Self(Arc::new(parking_lot::Mutex::new(messages)))
     }
 
-    /// What was said.
+    /// All messages.
     pub fn messages(&self) -> Vec<serde_json::Value> {
         self.0.lock().clone()
     }
 
-    /// How many messages it has.
+    /// The number of messages.
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }
 
-    /// Whether nothing has been said.
+    /// Whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// An agent, ready to run.
+/// The executor of one agent.
 struct Agent {
     name: Arc<str>,
     spec: AgentSpec,

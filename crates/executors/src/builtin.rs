@@ -1,15 +1,14 @@
-//! The tools that Windlass ships: functions of their arguments.
+//! Built-in tools: pure functions such as arithmetic, dates, strings, arrays and objects.
 //!
-//! A tool here is two things: a definition in `definitions/`, in the formats
-//! that users write, and a handler in `HANDLERS` that a definition names in
-//! its `entry`. A user may therefore define another tool on the same handler.
+//! A tool has two parts: a definition in `definitions/`, in the format that users write,
+//! and a handler in `HANDLERS` that the definition's `entry` names. So users can define
+//! other tools on the same handler.
 //!
-//! Each handler bounds its own work: texts and arrays have a largest size
-//! (`bounds`), numbers a largest number of digits, patterns a largest program.
-//! Small arguments are worked on at once, large ones on a thread for that, so
-//! that a call never holds up the others. None reads files, the network or the
-//! environment; the clock is the only thing outside that any of them looks at.
-//! Tools that do are in boxes of their own, which [`Builtins::with`] adds.
+//! Each handler bounds its own work: texts and arrays have a maximum size (`bounds`),
+//! numbers a maximum number of digits, regular expressions a maximum program size. Small
+//! arguments are processed inline, large ones on a blocking thread, so that a call never
+//! delays others. None reads files, the network or the environment; only the clock. Tools
+//! that do are in toolboxes of their own, which [`Builtins::with`] adds.
 
 mod arguments;
 mod array;
@@ -34,7 +33,7 @@ use windlass::{BoxFuture, Call, Error, Executor, Output};
 use arguments::Arguments;
 pub use toolbox::{Builtins, Toolbox};
 
-/// The definitions of all built-in tools: a file name, and the YAML in it.
+/// The definitions of all built-in tools: a file name and its YAML.
 pub const DEFINITIONS: &[(&str, &str)] = &[
     ("array.yaml", include_str!("builtin/definitions/array.yaml")),
     ("calculator.yaml", include_str!("builtin/definitions/calculator.yaml")),
@@ -55,12 +54,12 @@ fn toolbox() -> Toolbox {
     })
 }
 
-/// What runs a tool.
+/// How a tool is run.
 #[derive(Clone, Copy)]
 enum Handler {
-    /// A function of the arguments alone.
+    /// A pure function of the arguments.
     Pure(fn(&Arguments<'_>) -> Result<Output, Error>),
-    /// A function that waits.
+    /// An async function.
     Waiting(for<'a> fn(&'a Call) -> BoxFuture<'a, Result<Output, Error>>),
 }
 

@@ -1,9 +1,9 @@
-//! Built-in tools for the files of one folder, which the operator grants.
+//! Built-in tools for files in one directory that the operator has granted.
 //!
-//! The folder is opened once, and everything is opened relative to it by
-//! `cap-std`: `..`, absolute paths and symbolic links cannot lead out of it,
-//! also where somebody changes the folder meanwhile. Without a folder the
-//! tools are refused, and so they are for all tenants but the default one.
+//! The directory is opened once, and everything is opened relative to it by `cap-std`:
+//! `..`, absolute paths and symbolic links cannot escape, even if the directory changes
+//! at the same time (no race between check and use). Without a directory the tools are
+//! refused, and for all tenants but the default one as well.
 
 mod list;
 mod read;
@@ -22,22 +22,22 @@ use windlass::{BoxFuture, Call, Error, ErrorKind, Executor, Kind, Output, Tenant
 
 use crate::builtin::Toolbox;
 
-/// The definitions of these tools: a file name, and the YAML in it.
+/// The definitions of these tools: a file name and its YAML.
 pub const DEFINITIONS: &[(&str, &str)] = &[
     ("list_files.yaml", include_str!("files/definitions/list_files.yaml")),
     ("read_file.yaml", include_str!("files/definitions/read_file.yaml")),
     ("write_file.yaml", include_str!("files/definitions/write_file.yaml")),
 ];
 
-/// The longest path that is looked at.
+/// Maximum length of a path.
 const MAX_PATH: usize = 1_024;
 
-/// What the tools may touch.
+/// Settings of the file tools.
 #[derive(Clone, Debug)]
 pub struct FileSettings {
-    /// The folder that they work in; none: they are refused.
+    /// The directory; without it the tools are refused.
     pub folder: Option<PathBuf>,
-    /// How much is read or written at once.
+    /// Maximum size of one read or write.
     pub max_bytes: u64,
 }
 
@@ -47,7 +47,7 @@ impl Default for FileSettings {
     }
 }
 
-/// The tools, which work in this folder.
+/// The tools, working in this directory.
 pub fn toolbox(settings: &FileSettings) -> Toolbox {
     HANDLERS.iter().fold(Toolbox::new(DEFINITIONS), |tools, &(name, run)| {
         tools.handler(name, Arc::new(FileTool { settings: settings.clone(), run }))
@@ -60,13 +60,13 @@ pub fn is_file_tool(spec: &ToolSpec) -> bool {
         && HANDLERS.iter().any(|(name, _)| spec.entry.handler.as_str() == *name)
 }
 
-/// Works in the folder, on a thread that may wait for disks.
+/// Handler of a tool, run on a blocking thread.
 type Run = fn(&Granted, &Value) -> Result<Output, Error>;
 
 const HANDLERS: &[(&str, Run)] =
     &[("list_files", list::run), ("read_file", read::run), ("write_file", write::run)];
 
-/// The folder, opened.
+/// The opened directory.
 struct Granted {
     dir: Dir,
     max_bytes: u64,
@@ -79,7 +79,7 @@ struct FileTool {
 
 impl Executor for FileTool {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
-        // One folder cannot keep tenants apart.
+        // A single directory cannot separate tenants.
         if call.caller().tenant != TenantId::default() {
             let why = "the granted folder is the default tenant's alone";
             return Box::pin(ready(Err(Error::new(ErrorKind::Denied, why))));
@@ -97,13 +97,13 @@ fn open(settings: &FileSettings) -> Result<Granted, Error> {
         return Err(Error::new(ErrorKind::Denied, why));
     };
     let dir = Dir::open_ambient_dir(folder, ambient_authority()).map_err(|cause| {
-        // Where the folder is, is not for the model to know.
+        // The location of the directory is hidden from the model.
         Error::new(ErrorKind::Denied, "the granted folder cannot be opened").with_source(cause)
     })?;
     Ok(Granted { dir, max_bytes: settings.max_bytes })
 }
 
-/// A path as the model wrote it.
+/// A path argument.
 fn path<'v>(arguments: &'v Value, default: &'v str) -> Result<&'v str, Error> {
     let path = arguments["path"].as_str().unwrap_or(default);
     if path.is_empty() || path.len() > MAX_PATH || path.contains('\0') {
@@ -113,7 +113,7 @@ fn path<'v>(arguments: &'v Value, default: &'v str) -> Result<&'v str, Error> {
     Ok(path)
 }
 
-/// What the system says about a path, in words for a model.
+/// Maps an I/O error to an error for the model.
 fn fault(path: &str, cause: io::Error) -> Error {
     let shown = path.escape_debug();
     match cause.kind() {

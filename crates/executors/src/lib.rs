@@ -1,8 +1,8 @@
-//! The kinds of tools that [`windlass`] can run.
+//! Executors: the kinds of tools that [`windlass`] can run.
 //!
-//! Each kind is a module behind a cargo feature of the same name; kinds never
-//! import each other. A kind turns a [`windlass::ToolSpec`] into a
-//! [`windlass::Executor`] and knows nothing of HTTP servers or databases.
+//! Each kind is a module behind a cargo feature of the same name; kinds never import each
+//! other. A kind turns a [`windlass::ToolSpec`] into a [`windlass::Executor`] and knows
+//! nothing of HTTP servers or databases.
 //!
 //! | module | feature | runs |
 //! |---|---|---|
@@ -11,17 +11,18 @@
 //! | [`mcp`] | `mcp` | tools of servers that speak the Model Context Protocol |
 //! | [`rest`] | `rest` | APIs over HTTP, from OpenAPI and Swagger documents or by hand |
 //!
-//! Built-in tools that touch the world come in boxes, which are added to those
-//! of [`builtin::Builtins`]:
+//! Built-in tools with side effects or network access come in groups of their own, which
+//! are added to those of [`builtin::Builtins`]:
 //!
 //! | module | feature | tools |
 //! |---|---|---|
 //! | [`network`] | `network` | HTTP requests, web pages, search, weather, speech, notifications |
 //! | [`files`] | `files` | the files of one folder |
-//! | [`sql`] | `sql` | questions to PostgreSQL and SQLite |
+//! | [`sql`] | `sql` | SQL queries to PostgreSQL and SQLite |
 //!
-//! [`outbound`] is no kind: it is the guarded way out that everything with a
-//! network builds on. [`model`] asks models through it.
+//! Two modules are not kinds of tools: [`outbound`] is the HTTP client with SSRF
+//! protection that all network access goes through, and [`model`] is the client for model
+//! APIs on top of it.
 //!
 //! ```
 //! # #[cfg(feature = "builtin")] {

@@ -1,4 +1,4 @@
-//! Tools of servers that speak the Model Context Protocol.
+//! MCP client: the tools of servers that speak the Model Context Protocol.
 //!
 //! ```text
 //! ProviderSpec.mcp ─ Servers ─► Server ─ keeper ─► Connection ─ Tap ─► stdio │ http
@@ -6,18 +6,17 @@
 //!            Registry ◄─ tools ────┘     tools/call ───┘◄─── Executor ◄─── Call
 //! ```
 //!
-//! [`Servers`] follows the providers of an engine. Each [`Server`] has a keeper,
-//! a task that connects when somebody needs the server, asks which tools it has,
-//! makes them tools of the engine (`server/tool`), and begins again when the
-//! server has gone. A call borrows the connection; it never starts or stops a
-//! process itself, so a slow or dead server holds up nobody else.
+//! [`Servers`] follows the providers of an engine. Each [`Server`] has a keeper, a
+//! supervisor task that connects when the server is first needed, lists its tools,
+//! registers them with the engine as `server/tool`, and reconnects when the connection is
+//! lost. A call borrows the connection; it never starts or stops a process itself, so a
+//! slow or dead server delays nobody else.
 //!
-//! Both eras of the protocol are spoken: the one with `initialize`, and the one
-//! of 2026-07-28 without. `handshake` finds out which.
+//! Both eras of the protocol are supported: the one with `initialize`, and the stateless
+//! one of 2026-07-28 without. `handshake` detects which one a server speaks.
 //!
-//! The types of `rmcp` stay in this folder and in the one of the MCP server,
-//! which shares `convert`. What it leaves out on purpose: the transport of 2024
-//! (`sse`), and tasks.
+//! The types of `rmcp` stay in this folder and in that of the MCP server, which shares
+//! `convert`. Deliberately left out: the HTTP+SSE transport of 2024 (`sse`), and tasks.
 
 mod accounts;
 mod ask;

@@ -1,14 +1,14 @@
-//! Models that answer: Anthropic, everything that speaks OpenAI's Chat
+//! Client for model APIs: Anthropic, everything compatible with OpenAI's Chat
 //! Completions, and Gemini.
 //!
 //! ```text
 //! Prompt ─ body ─► request ─ Outbound ─► stream of events ─ tally ─► text, usage
 //! ```
 //!
-//! No kind, but what kinds that ask models build on. Requests go through the
-//! guarded client like all others. What an answer asks for is read by the
-//! engine's own [`windlass::OpenTurn`]; here is only what stands around it: the
-//! body of a request, how long to wait, whom to ask instead, what it cost.
+//! Not a kind of tool, but what kinds that use models build on. Requests go through the
+//! HTTP client with SSRF protection, like all others. Tool calls in an answer are parsed
+//! by the engine's own [`windlass::OpenTurn`]; this module adds the request body,
+//! retries, fallback models and prices.
 
 mod api;
 mod body;
@@ -38,33 +38,31 @@ pub use tally::{Finish, Tally, says_nothing, text_of};
 
 use crate::outbound::{Outbound, OutboundPolicy};
 
-/// What S4.14 falls back on.
+/// The default fallback model for Anthropic's models.
 const FALLBACK: &str = "claude-haiku-4-20250514";
-/// Longer than any model writes.
+/// Longer than any answer takes.
 const TOTAL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3600);
-/// More than any model writes.
+/// More than any answer has.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
-/// Agents wait for models most of their time, each on a connection.
+/// Agents spend most of their time waiting for models, each on a connection.
 const MAX_CONNECTIONS: usize = 4096;
 
-/// Who answers, where, and for how much.
+/// Configuration of model providers, prices and retries.
 #[derive(Clone, Debug)]
 pub struct ModelSettings {
-    /// Providers by name: which API they speak, and where. Anthropic, OpenAI and
-    /// Gemini are known.
+    /// Providers by name: API and base URL. Anthropic, OpenAI and Gemini are built in.
     pub providers: BTreeMap<String, Endpoint>,
-    /// Prices by model, or by `provider/model`; `default` is for all others
-    /// (S4.16).
+    /// Prices by model or by `provider/model`; `default` is for all others.
     pub prices: BTreeMap<String, Price>,
-    /// The model to ask in place of one that is overloaded, which speaks the same
-    /// API; `default` is for all others that do. An empty name is for none.
+    /// Fallback models for when a model is overloaded, which must have the same API;
+    /// `default` is for all others. An empty name means none.
     pub fallbacks: BTreeMap<String, String>,
-    /// How often a request is tried again (S4.14).
+    /// How often a failed request is retried.
     pub retries: u32,
-    /// Whether every tenant may use the keys that came with the program; otherwise
-    /// the default tenant alone, which is whoever runs it.
+    /// Whether all tenants may use the program's own API keys. Otherwise only the default
+    /// tenant may, which is the operator.
     pub share_keys: bool,
-    /// How long a model may be silent.
+    /// Read timeout of a stream.
     pub read_timeout: std::time::Duration,
 }
 
@@ -81,25 +79,25 @@ impl Default for ModelSettings {
     }
 }
 
-/// Where a provider of models is.
+/// The endpoint of a model provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// What it speaks.
+    /// Its API.
     pub api: Api,
-    /// What the paths of its API are added to.
+    /// Its base URL.
     pub base_url: Url,
 }
 
-/// Asks models. Cheap to clone.
+/// The client. Cheap to clone.
 #[derive(Clone)]
 pub struct Models(Arc<Shared>);
 
 struct Shared {
     settings: ModelSettings,
     outbound: Outbound,
-    /// Keys for providers whose credential nobody has stored.
+    /// The program's own API keys, for providers without a stored credential.
     keys: BTreeMap<String, Secret>,
-    /// Hears of every question that has ended.
+    /// Notified of every request that has ended.
     observer: Option<Observer>,
 }
 
@@ -116,53 +114,53 @@ impl Shared {
     }
 }
 
-/// Whose key a model is asked with.
+/// Whose API key is used.
 #[derive(Clone, Copy)]
 pub struct Payer<'a> {
-    /// The key of its provider, where somebody has stored one.
+    /// The stored credential of the provider.
     pub stored: Option<&'a Secret>,
-    /// Who asks. The keys that came with the program are not everybody's.
+    /// The tenant that asks, which decides whether the program's own keys may be used.
     pub tenant: &'a TenantId,
 }
 
 impl<'a> Payer<'a> {
-    /// Whoever makes a call.
+    /// The caller of a call.
     pub fn of(call: &'a Call) -> Self {
         Self { stored: call.secret("api_key"), tenant: &call.caller().tenant }
     }
 }
 
-/// A model that can be asked.
+/// A model with its provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// Its name, as its provider knows it.
+    /// Its name at the provider.
     pub name: String,
-    /// Whose it is.
+    /// The provider's name.
     pub provider: String,
     endpoint: Endpoint,
 }
 
 impl Model {
-    /// What its provider speaks.
+    /// The provider's API.
     pub fn api(&self) -> Api {
         self.endpoint.api
     }
 
-    /// Where its provider is.
+    /// Host and port of the provider.
     pub fn host(&self) -> Option<(String, u16)> {
         let url = &self.endpoint.base_url;
         Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
     }
 
-    /// What settings may call it: `provider/model`, else its name alone.
+    /// Its names in settings: `provider/model`, then the bare name.
     fn names(&self) -> impl Iterator<Item = String> {
         [format!("{}/{}", self.provider, self.name), self.name.clone()].into_iter()
     }
 }
 
 impl Models {
-    /// Asks where these settings say. Their addresses may be reached, whatever
-    /// the policy says: the operator has named them.
+    /// A client for these endpoints, which the SSRF guard allows: the operator has
+    /// configured them.
     pub fn new(settings: ModelSettings, mut policy: OutboundPolicy) -> Self {
         let hosts = settings.providers.values().filter_map(|own| {
             own.base_url.host_str().map(|host| {
@@ -178,24 +176,24 @@ impl Models {
         Self(Arc::new(Shared { settings, outbound, keys: BTreeMap::new(), observer: None }))
     }
 
-    /// The same with keys for providers whose credential nobody has stored.
+    /// Sets the program's own API keys, for providers without a stored credential.
     #[must_use]
     pub fn with_keys(self, keys: BTreeMap<String, Secret>) -> Self {
         Self(Arc::new(Shared { keys, ..self.0.copied() }))
     }
 
-    /// The same with somebody who hears of every question that has ended.
+    /// Sets an observer of every request that has ended.
     #[must_use]
     pub fn observed(self, observer: impl Fn(&Chat<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(Shared { observer: Some(Arc::new(observer)), ..self.0.copied() }))
     }
 
-    /// Whether anybody wants to hear of questions.
+    /// The observer, if there is one.
     pub(crate) fn observer(&self) -> Option<&Observer> {
         self.0.observer.as_ref()
     }
 
-    /// The model of a name: `claude-sonnet-4-20250514`, or `provider/model`.
+    /// Finds a model by name: `claude-sonnet-4-20250514`, or `provider/model`.
     pub fn find(&self, name: &str) -> Result<Model, Error> {
         let invalid = |why: String| Error::new(ErrorKind::ExecutorNotFound, why);
         let (provider, model) = match name.split_once('/') {
@@ -219,25 +217,25 @@ impl Models {
         Ok(Model { name: model.to_owned(), provider: provider.to_owned(), endpoint })
     }
 
-    /// What a provider is, as set, else as known.
+    /// The configured endpoint of a provider, else the built-in one.
     fn endpoint(&self, provider: &str) -> Option<Endpoint> {
         let set = self.0.settings.providers.get(provider).cloned();
         set.or_else(|| Api::ALL.into_iter().find(|api| api.provider() == provider)?.usual())
     }
 
-    /// The model to ask in place of one that is overloaded: the agent's own, else
-    /// the one that was set.
+    /// The fallback for an overloaded model: the agent's own, else the configured one.
     ///
     /// # Errors
     ///
-    /// One that was named for this model and could not read its messages.
+    /// If the fallback configured for this very model has a different API, and so cannot
+    /// read its messages.
     pub fn fallback(&self, model: &Model, own: Option<&str>) -> Result<Option<Model>, Error> {
         let fallbacks = &self.0.settings.fallbacks;
         let set = model.names().find_map(|name| fallbacks.get(&name)).map(String::as_str);
         if let Some(name) = own.or(set) {
             return self.in_place_of(model, name);
         }
-        // What is set for all models is for those that it can stand in for.
+        // A fallback for all models applies only to those with the same API.
         let usual = (model.api() == Api::Anthropic).then_some(FALLBACK);
         let for_all = fallbacks.get("default").map(String::as_str);
         let other = |name: &str| self.in_place_of(model, name).ok().flatten();
@@ -248,7 +246,7 @@ impl Models {
         if name.is_empty() {
             return Ok(None);
         }
-        // One that does not say whose it is is the same provider's.
+        // Without a prefix, the fallback is of the same provider.
         let other = match name.contains('/') {
             true => self.find(name)?,
             false => Model { name: name.to_owned(), ..model.clone() },
@@ -267,15 +265,15 @@ impl Models {
         Ok(Some(other).filter(|other| other != model))
     }
 
-    /// What tokens of a model cost. A price may be set for `provider/model`, too.
+    /// The price of a model's tokens, by `provider/model` or by name.
     pub fn price(&self, model: &Model) -> Price {
         let prices = &self.0.settings.prices;
         let own = model.names().find_map(|name| prices.get(&name));
         own.or_else(|| prices.get("default")).copied().unwrap_or_default()
     }
 
-    /// The key of a provider: a credential's, else one that came with the
-    /// program, if the tenant may use it. A provider may do without.
+    /// The API key for a provider: the stored credential, else the program's own, if the
+    /// tenant may use that. Some providers need none.
     fn key<'k>(&'k self, model: &Model, payer: Payer<'k>) -> Result<Option<&'k Secret>, Error> {
         let ours = match payer.stored {
             Some(stored) => return Ok(Some(stored)),

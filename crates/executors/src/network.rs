@@ -1,10 +1,10 @@
-//! Built-in tools that reach out: HTTP requests, web pages, search, weather,
-//! speech, notifications.
+//! Built-in tools with network access: HTTP requests, web pages, search, weather, speech,
+//! notifications.
 //!
-//! Every request goes through the guarded client ([`crate::outbound`]), also
-//! those to addresses that a credential names: whoever stores a credential is
-//! not the operator. Services are told apart by their provider, whose
-//! credentials come with the call.
+//! Every request goes through the HTTP client with SSRF protection ([`crate::outbound`]),
+//! including those to base URLs in a credential: whoever stores a credential need not be
+//! the operator. Services are distinguished by their provider, whose credentials come
+//! with the call.
 
 mod http_request;
 mod notify;
@@ -20,11 +20,10 @@ use std::sync::Arc;
 use windlass::{BoxFuture, Call, Error, Executor, Output};
 
 use crate::builtin::Toolbox;
-use crate::outbound::Outbound;
+use crate::outbound::{Outbound, on_behalf};
 use scrape::Robots;
 
-/// The definitions of these tools and of their providers: a file name, and the
-/// YAML in it.
+/// The definitions of these tools and of their providers: a file name and its YAML.
 pub const DEFINITIONS: &[(&str, &str)] = &[
     ("google.yaml", include_str!("network/definitions/google.yaml")),
     ("http_request.yaml", include_str!("network/definitions/http_request.yaml")),
@@ -34,7 +33,7 @@ pub const DEFINITIONS: &[(&str, &str)] = &[
     ("webscraper.yaml", include_str!("network/definitions/webscraper.yaml")),
 ];
 
-/// The tools, which reach out by this client.
+/// The tools, which send requests through this client.
 pub fn toolbox(outbound: &Outbound) -> Toolbox {
     let context =
         Arc::new(NetworkContext { outbound: outbound.clone(), robots: Robots::default() });
@@ -68,6 +67,7 @@ struct NetworkTool {
 
 impl Executor for NetworkTool {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
-        (self.run)(&self.context, call)
+        let tenant = &call.caller().tenant;
+        Box::pin(on_behalf(Some(tenant), (self.run)(&self.context, call)))
     }
 }

@@ -1,21 +1,20 @@
-//! The guarded way out: every request that a tool makes goes through
+//! HTTP client with SSRF protection. Every request that a tool makes goes through
 //! [`Outbound`].
 //!
-//! Arguments of a call are chosen by a model, and a model can be talked into
-//! anything. So no request reaches what only this machine or its network can
-//! reach, unless the operator has said so:
+//! A model chooses the arguments of a call, and a prompt injection can make it choose
+//! anything. So no request reaches loopback, private or link-local addresses unless the
+//! operator has allowed them:
 //!
-//! 1. the URL is checked: `http` or `https`, no password, no literal address
-//!    that is not open, in whatever notation;
-//! 2. a name is resolved here, each of its addresses is judged, and the address
-//!    that was judged is the one that is connected to, so that a name which
-//!    changes its address in between gains nothing;
-//! 3. redirects are followed here, one at a time, each from step 1;
-//! 4. what may be a credential stays with the origin that it was meant for;
-//! 5. time, size of headers and decoded size of the body are bounded.
+//! 1. the URL is checked: `http` or `https`, no password, no literal address outside the
+//!    public internet, in whatever notation;
+//! 2. DNS names are resolved here, every address is checked, and the connection is made
+//!    to exactly the address that was checked, which defeats DNS rebinding;
+//! 3. redirects are followed here, one at a time, each starting again at step 1;
+//! 4. headers that may be credentials are dropped on a redirect to another origin;
+//! 5. timeouts, header size and decoded body size are bounded.
 //!
-//! Proxies of the environment are not looked at. Errors name the origin of a
-//! URL, never its path or query.
+//! Proxy variables in the environment are ignored. Errors name the origin of a URL, never
+//! its path or query, which may hold secrets.
 //!
 //! ```
 //! # async fn look() -> Result<(), windlass::Error> {
@@ -29,12 +28,13 @@
 //! # }
 //! ```
 //!
-//! It leaves out HTTP/2, cookies, and encodings but gzip.
+//! Deliberately left out: HTTP/2, cookies, and content encodings other than gzip.
 
 mod address;
 mod answer;
 mod connect;
 mod fault;
+mod places;
 mod policy;
 mod redirect;
 mod request;
@@ -62,39 +62,53 @@ use windlass::{Error, ErrorKind};
 pub use answer::Answer;
 pub use connect::Lookup;
 pub use fault::of_status;
+pub use places::on_behalf;
 pub use policy::{Allowed, Network, OutboundPolicy, Proxy};
 pub use request::Request;
 
 use connect::Connector;
+use places::Using;
 use request::Limits;
 
-/// The number of headers that an answer may have.
+/// Maximum number of headers in a response.
 const MAX_HEADERS: usize = 128;
-/// The HTTP client wants at least this much.
+/// The smallest header buffer that hyper accepts.
 const MIN_HEADER_BYTES: usize = 8 * 1024;
 
-/// Sends requests to where they may go. Cheap to clone; clones share their
-/// connections.
+/// The HTTP client. Cheap to clone; clones share one connection pool.
 #[derive(Clone)]
 pub struct Outbound {
     policy: Arc<OutboundPolicy>,
-    /// What requests say of who sends them, where that can be said.
+    /// Default `User-Agent`; `None` if the configured one is not a valid header value.
     user_agent: Option<HeaderValue>,
     connector: Connector,
     client: Client<Connector, Full<Bytes>>,
 }
 
 impl Outbound {
-    /// A client with this policy, which asks the system for addresses.
+    /// A client with this policy that uses the system's DNS resolver.
     pub fn new(policy: OutboundPolicy) -> Self {
         Self::with_lookup(policy, connect::system_lookup())
     }
 
-    /// The same with another way to find addresses. What it finds is judged
-    /// like any other.
+    /// A client with its own DNS lookup. The addresses that it returns are checked like
+    /// any others.
     pub fn with_lookup(policy: OutboundPolicy, lookup: Lookup) -> Self {
         let policy = Arc::new(policy);
         let connector = Connector::new(Arc::clone(&policy), lookup);
+        Self::made(policy, connector)
+    }
+
+    /// A client with another policy, which has its connections of the same
+    /// places: of both there are no more than of this one.
+    #[must_use]
+    pub fn beside(&self, policy: OutboundPolicy) -> Self {
+        let policy = Arc::new(policy);
+        let connector = self.connector.beside(Arc::clone(&policy));
+        Self::made(policy, connector)
+    }
+
+    fn made(policy: Arc<OutboundPolicy>, connector: Connector) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(policy.idle_per_host)
             .pool_idle_timeout(policy.idle_timeout)
@@ -106,6 +120,11 @@ impl Outbound {
         Self { policy, user_agent, connector, client }
     }
 
+    /// What it may reach, and how much of it.
+    pub fn policy(&self) -> &OutboundPolicy {
+        &self.policy
+    }
+
     /// The same for answers that may be as large as this, whatever the policy says:
     /// for what an operator fetches, and not a model.
     #[must_use]
@@ -115,16 +134,16 @@ impl Outbound {
         self
     }
 
-    /// Sends a request and waits for the headers of its answer.
+    /// Sends a request and waits for the response headers.
     pub async fn send(&self, mut request: Request) -> Result<Answer, Error> {
         let limits = request.limits(&self.policy);
         let until = Instant::now() + limits.total_timeout;
         for _ in 0..=self.policy.max_redirects {
             target::check(&request.url, &self.policy)?;
-            let response = self.exchange(&request, &limits, until).await?;
+            let (response, using) = self.exchange(&request, &limits, until).await?;
             match redirect::next(&request, response.status(), response.headers())? {
                 Some(next) => request = next,
-                None => return Answer::new(response, request.url, limits, until),
+                None => return Answer::new(response, request.url, limits, until, using),
             }
         }
         let why = format!(
@@ -135,30 +154,34 @@ impl Outbound {
         Err(Error::new(ErrorKind::UpstreamRejected, why))
     }
 
-    /// A connection for another protocol than HTTP, to a host that is judged
-    /// in the same way.
+    /// Opens a TCP connection for a protocol other than HTTP, with the same address
+    /// checks.
     pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, Error> {
         self.connector.tcp(host, port).await
     }
 
-    /// One request and the beginning of its answer. Connecting has a time of
-    /// its own; then the other side has to begin to speak.
+    /// Sends one request, without following redirects, and waits for the response
+    /// headers. The read timeout begins once there is a connection; the connector has its
+    /// own.
     async fn exchange(
         &self,
         request: &Request,
         limits: &Limits,
         until: Instant,
-    ) -> Result<http::Response<Incoming>, Error> {
+    ) -> Result<(http::Response<Incoming>, Option<Using>), Error> {
         let mut wire = request.to_wire(self.user_agent.as_ref())?;
         let mut connection = capture_connection(&mut wire);
         let mut answer = pin!(self.client.request(wire));
         let too_slow = |_| fault::too_slow(&request.url, limits, until);
         let silent = || until.min(Instant::now() + limits.read_timeout);
-        // A connection that was there before is taken at once.
+        // An idle connection from the pool is ready at the first poll.
         let begun = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
-        if begun.is_pending() && connection.connection_metadata().is_some() {
+        let mut using = Using::of(&connection, None);
+        if begun.is_pending() && using.is_some() {
             let done = timeout_at(silent(), answer).await.map_err(too_slow)?;
-            return done.map_err(|cause| fault::of_client(&request.url, cause));
+            let done = done.map_err(|cause| fault::of_client(&request.url, cause))?;
+            // It may have been another one in the end.
+            return Ok((done, Using::of(&connection, using)));
         }
         let connected = async {
             if let Poll::Ready(done) = begun {
@@ -172,8 +195,12 @@ impl Outbound {
         };
         let done = match timeout_at(until, connected).await.map_err(too_slow)? {
             Some(done) => done,
-            None => timeout_at(silent(), answer).await.map_err(too_slow)?,
+            None => {
+                using = Using::of(&connection, using);
+                timeout_at(silent(), answer).await.map_err(too_slow)?
+            }
         };
-        done.map_err(|cause| fault::of_client(&request.url, cause))
+        let done = done.map_err(|cause| fault::of_client(&request.url, cause))?;
+        Ok((done, Using::of(&connection, using)))
     }
 }

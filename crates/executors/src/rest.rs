@@ -1,4 +1,4 @@
-//! APIs over HTTP: every operation is a tool.
+//! REST client: every operation of an HTTP API is a tool.
 //!
 //! ```text
 //! OpenAPI, Swagger ─ document ─► Api ─ import ─► Import: ProviderSpec, ToolSpecs
@@ -8,8 +8,8 @@
 //! Call ─ executor ─► Plan + arguments ─ request ─► auth ─► Outbound ─ response ─► Output
 //! ```
 //!
-//! What a tool's request looks like is plain data in its `entry`: nothing is
-//! read from a document when a call is made.
+//! A tool's request is plain data in its `entry`: no API document is read when a call is
+//! made.
 
 mod auth;
 mod document;

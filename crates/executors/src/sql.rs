@@ -1,14 +1,14 @@
-//! `sql_query`: questions to databases.
+//! `sql_query`: SQL queries to PostgreSQL and SQLite.
 //!
-//! Which database is asked is never the model's choice: a definition names one
-//! of the operator's (`entry: {database: shop}`), or the provider's credential
-//! has its address. A credential may only name PostgreSQL servers, which are
-//! reached through the guard; files and inner servers are the operator's.
+//! The database is never the model's choice: a definition names one of the operator's
+//! (`entry: {database: shop}`), or the provider's credential has its URL. A credential
+//! may only name PostgreSQL servers, which are subject to the SSRF guard; files and
+//! internal servers are the operator's.
 //!
-//! A definition may change something only if it says `write: true`. Otherwise
-//! the database itself sees to it: SQLite opens the file for reading and is
-//! asked before every step of a statement; PostgreSQL gets a read-only
-//! transaction and a cursor, which takes nothing but a question.
+//! A definition is read-only unless it says `write: true`. The database itself enforces
+//! that: SQLite opens the file read-only and asks an authorizer before every step of a
+//! statement; PostgreSQL gets a read-only transaction and a cursor, which accepts only
+//! queries.
 
 mod capped;
 mod lite;
@@ -27,20 +27,19 @@ use crate::builtin::Toolbox;
 use crate::outbound::Outbound;
 use rows::Rows;
 
-/// The definitions of these tools and of their provider: a file name, and the
-/// YAML in it.
+/// The definitions of these tools and of their provider: a file name and its YAML.
 pub const DEFINITIONS: &[(&str, &str)] =
     &[("sql_query.yaml", include_str!("sql/definitions/sql_query.yaml"))];
 
 const MAX_QUERY: usize = 64 * 1024;
-/// How many rows are given where nobody says, and at the most.
+/// Default and maximum number of rows.
 const DEFAULT_ROWS: usize = 100;
 const MAX_ROWS: usize = 1_000;
 const MAX_RESULT_BYTES: usize = 4 * 1024 * 1024;
-/// How long a statement may take, within the time of the call.
+/// Statement timeout, within the deadline of the call.
 const MAX_TIME: Duration = Duration::from_secs(30);
 
-/// The tool, for these databases of the operator: names, and addresses such as
+/// The tool, with the operator's databases: names and URLs such as
 /// `postgres://user:password@host/shop` or `sqlite:data/shop.db`.
 pub fn toolbox(outbound: &Outbound, databases: BTreeMap<String, Secret>) -> Toolbox {
     let shared = Arc::new(SqlContext { outbound: outbound.clone(), databases });
@@ -50,15 +49,15 @@ pub fn toolbox(outbound: &Outbound, databases: BTreeMap<String, Secret>) -> Tool
     })
 }
 
-/// Whether a definition names one of the operator's databases, which a tenant's
-/// own tool must not use.
+/// Whether a definition names one of the operator's databases, which a tenant's own tool
+/// must not use.
 pub fn names_database(spec: &ToolSpec) -> bool {
     let handler = [spec.entry.handler.as_str(), spec.name.as_str()];
     let is_query = handler.into_iter().find(|name| !name.is_empty()) == Some("sql_query");
     spec.kind == Kind::Builtin && is_query && spec.entry.config.contains_key("database")
 }
 
-/// The database of the operator's that a definition names.
+/// The operator's database that a definition names.
 pub fn database_named(spec: &ToolSpec) -> Option<&str> {
     names_database(spec).then(|| spec.entry.config.get("database")?.as_str())?
 }
@@ -68,9 +67,9 @@ struct SqlContext {
     databases: BTreeMap<String, Secret>,
 }
 
-/// What a definition says in its entry.
+/// The settings in a definition's entry.
 struct Settings {
-    /// One of the operator's databases; none: the credential's.
+    /// One of the operator's databases; `None` for the one in the credential.
     database: Option<String>,
     write: bool,
 }
@@ -101,7 +100,7 @@ struct SqlQuery {
     settings: Settings,
 }
 
-/// A statement, and how much of its result is wanted.
+/// A statement and the limits of its result.
 #[derive(Clone)]
 struct Question {
     sql: String,
@@ -111,7 +110,7 @@ struct Question {
     until: Instant,
 }
 
-/// Where a statement goes.
+/// A database that can be queried.
 enum Database {
     Sqlite(PathBuf),
     Postgres { address: Secret, guarded: bool },
@@ -145,7 +144,7 @@ impl SqlQuery {
     fn database(&self, call: &Call) -> Result<Database, Error> {
         let refused = |why: String| Error::new(ErrorKind::CredentialInvalid, why);
         if let Some(name) = &self.settings.database {
-            // Whoever defines a tool for a tenant is not the operator.
+            // A tool defined by a tenant must not use the operator's databases.
             if call.tool().owner().is_some() {
                 let why = "a tenant's own tool cannot use the operator's databases";
                 return Err(Error::new(ErrorKind::Denied, why));
@@ -199,7 +198,7 @@ fn describe(found: &Rows) -> Output {
     }))
 }
 
-/// The error of a statement that the database did not take.
+/// The error of a statement that the database rejected.
 fn rejected(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::UpstreamRejected, why)
 }

@@ -1,11 +1,11 @@
-//! The command line: what people type, what they see, and how the program ends.
+//! The command line: arguments, output and exit codes.
 //!
 //! ```text
 //! arguments ─ options ─► Command + Global ─ settings ─► commands/* ─► output (stdout) ─► Exit
 //! ```
 //!
-//! A command returns how it ended or why it could not do its work; only this
-//! file prints the latter.
+//! A command returns its exit status or a [`Failure`]; only this file prints
+//! failures.
 
 pub(crate) mod arguments;
 pub(crate) mod commands;

@@ -1,16 +1,16 @@
 //! The HTTP API.
 //!
 //! ```text
-//! connection ─ front ─► limits, names, origins ─ auth ─► a row of routes ─► Engine
+//! connection ─ front ─► limits, hosts, origins ─ auth ─► a row of routes ─► Engine
 //!                                                             │
 //!                                        document ◄─ operation ┘
 //! ```
 
 mod app;
+mod broker;
 mod cluster;
 mod document;
 mod front;
-mod hub;
 mod metrics;
 mod readiness;
 mod routes;
@@ -27,15 +27,16 @@ use windlass::Error;
 use windlass_store::Change;
 
 pub(crate) use app::{App, HttpSettings};
-pub(crate) use cluster::members::Members;
-use cluster::{background, kept, recovery};
+pub(crate) use broker::EventBroker;
+pub(crate) use broker::event_id::EventIds;
+pub(crate) use cluster::membership::Membership;
+use cluster::{background, recovery, registrations};
 use document::operation;
 pub(crate) use front::failed_keys::FailedKeys;
-pub(crate) use front::listen::{Listener, Tls};
+pub(crate) use front::listen::{HttpListener, Tls};
 pub(crate) use front::problem::Problem;
-use front::{Front, observe};
-pub(crate) use hub::Hub;
-pub(crate) use hub::event_id::EventIds;
+pub(crate) use front::refusals::Refusals;
+use front::{Ingress, observe};
 pub(crate) use metrics::Metrics;
 pub(crate) use readiness::Readiness;
 pub(crate) use routes::files::Links;
@@ -43,7 +44,7 @@ use routes::health::Documentation;
 use routes::{cancel, mcp};
 
 /// Everything that the server answers.
-pub(crate) fn front(app: &Arc<App>) -> Front {
+pub(crate) fn front(app: &Arc<App>) -> Ingress {
     let rows = routes::rows();
     let documentation = Documentation::new(&rows);
     let (health, rows) = rows.into_iter().partition(|row| row.tag == "health");
@@ -66,16 +67,17 @@ pub(crate) fn front(app: &Arc<App>) -> Front {
         true => routes.layer(from_fn_with_state(Arc::clone(app), observe::observe)),
         false => routes,
     };
-    Front::new(Arc::clone(app), routes)
+    Ingress::new(Arc::clone(app), routes)
 }
 
 /// What has to be there before the first request.
 pub(crate) async fn prepare(app: &Arc<App>) -> Result<(), Error> {
-    kept::load_all(app).await?;
-    app.desk.read_rules().await?;
-    app.desk.look(&app.engine).await?;
-    let (desk, engine, stop) = (Arc::clone(&app.desk), app.engine.clone(), app.draining.clone());
-    tokio::spawn(async move { stop.run_until_cancelled(desk.look_after(&engine)).await });
+    registrations::load_all(app).await?;
+    app.approvals.read_rules().await?;
+    app.approvals.look(&app.engine).await?;
+    let (approvals, engine, stop) =
+        (Arc::clone(&app.approvals), app.engine.clone(), app.draining.clone());
+    tokio::spawn(async move { stop.run_until_cancelled(approvals.look_after(&engine)).await });
     let (own, stop) = (Arc::clone(app), app.draining.clone());
     tokio::spawn(async move { stop.run_until_cancelled(background::look_after(&own)).await });
     Ok(())
@@ -87,20 +89,20 @@ pub(crate) async fn follow(
     app: &Arc<App>,
     stop: CancellationToken,
 ) -> Result<JoinHandle<()>, Error> {
-    app.hub.prepare().await?;
+    app.events.prepare().await?;
     // Where it fails, it is tried again soon.
     recovery::look(app).await;
     recovery::start(app);
-    Ok(app.hub.start(&app.engine, app.members.own().cloned(), stop))
+    Ok(app.events.start(&app.engine, app.membership.own().cloned(), stop))
 }
 
 /// Does what other servers did, and what they ask for.
 pub(crate) async fn heed(app: &App, change: &Change) {
     let cancelled = cancel::changed(app, change).await;
-    let kept = kept::changed(app, change).await;
-    let rules = app.desk.changed(change).await;
+    let kept = registrations::changed(app, change).await;
+    let rules = app.approvals.changed(change).await;
     if let Err(error) = cancelled.and(kept).and(rules) {
         tracing::warn!(%error, "a change of another server could not be read");
     }
-    app.hub.changed(change).await;
+    app.events.changed(change).await;
 }

@@ -13,6 +13,7 @@
 use std::env;
 use std::io;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::OnceCell;
@@ -27,15 +28,17 @@ use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore};
 
 use crate::cli::exit::Failure;
 use crate::cli::output::Screen;
-use crate::human::approvals::NoDesk;
-use crate::mcp::{KeptNotebook, KeptTokens};
+use crate::human::approvals::RulesOnly;
+use crate::mcp::{StoredNotebook, VaultTokens};
 use crate::prerequisites::Prerequisites;
-use crate::settings::{Database, RecordSettings, Settings};
+use crate::settings::{DatabaseLocation, RecordSettings, Settings};
 use crate::state::credential_source::VaultSource;
 use crate::state::imports;
-use crate::state::quota::{CheckedDocuments, Quotas};
-use crate::state::runs::KeptRuns;
-use crate::state::vault::{Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, Missing, Vault};
+use crate::state::quota::{CheckedDocuments, TenantQuotas};
+use crate::state::runs::StoredRuns;
+use crate::state::vault::{
+    Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, MissingKeyFile, Vault,
+};
 use crate::telemetry::Tracer;
 use crate::wiring;
 
@@ -43,9 +46,9 @@ use crate::wiring;
 pub(crate) struct Installation<'s> {
     pub(crate) settings: &'s Settings,
     pub(crate) screen: Screen,
-    access: Access,
+    access: FileAccess,
     /// What tenants may have, where that is bounded.
-    quotas: Option<Arc<Quotas>>,
+    quotas: Option<Arc<TenantQuotas>>,
     outbound: OnceLock<Outbound>,
     documents: OnceCell<Arc<dyn Documents>>,
     credentials: OnceLock<Arc<Credentials>>,
@@ -54,7 +57,7 @@ pub(crate) struct Installation<'s> {
 
 /// Whether a database file that does not exist yet is created.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
+enum FileAccess {
     /// It is.
     Create,
     /// It is not: a file that is missing has nothing to be looked at.
@@ -63,7 +66,8 @@ enum Access {
     Nothing,
 }
 
-/// The records of a database.
+/// The records of a database. There is one in a process, so its size does not matter.
+#[allow(clippy::large_enum_variant, reason = "one value in a process, moved once")]
 enum Records {
     Memory(MemoryStore),
     File(SqliteStore),
@@ -83,20 +87,20 @@ pub(crate) struct Serving {
 impl<'s> Installation<'s> {
     /// For whoever changes something, or calls tools.
     pub(crate) fn new(settings: &'s Settings, screen: Screen) -> Self {
-        Self::with(settings, screen, Access::Create)
+        Self::with(settings, screen, FileAccess::Create)
     }
 
     /// For whoever only looks: a database that does not exist yet is not created.
     pub(crate) fn to_look_at(settings: &'s Settings, screen: Screen) -> Self {
-        Self::with(settings, screen, Access::Look)
+        Self::with(settings, screen, FileAccess::Look)
     }
 
     /// For whoever has found out that the database cannot be used.
     pub(crate) fn without_database(settings: &'s Settings, screen: Screen) -> Self {
-        Self::with(settings, screen, Access::Nothing)
+        Self::with(settings, screen, FileAccess::Nothing)
     }
 
-    fn with(settings: &'s Settings, screen: Screen, access: Access) -> Self {
+    fn with(settings: &'s Settings, screen: Screen, access: FileAccess) -> Self {
         Self {
             settings,
             screen,
@@ -110,12 +114,12 @@ impl<'s> Installation<'s> {
     }
 
     /// Bounds what tenants may have.
-    pub(crate) fn bounded(mut self, quotas: &Arc<Quotas>) -> Self {
+    pub(crate) fn bounded(mut self, quotas: &Arc<TenantQuotas>) -> Self {
         self.quotas = Some(Arc::clone(quotas));
         self
     }
 
-    /// The guarded way out.
+    /// The guarded HTTP client for outbound requests.
     pub(crate) fn outbound(&self) -> &Outbound {
         self.outbound.get_or_init(|| Outbound::new(self.settings.outbound.policy.clone()))
     }
@@ -126,12 +130,12 @@ impl<'s> Installation<'s> {
             let Settings { database, records, .. } = self.settings;
             let opened: Arc<dyn Documents> = match database {
                 _ if self.is_missing() => Arc::new(MemoryDocuments::new()),
-                Database::Memory => Arc::new(MemoryDocuments::new()),
-                Database::File(path) => {
+                DatabaseLocation::Memory => Arc::new(MemoryDocuments::new()),
+                DatabaseLocation::File(path) => {
                     Arc::new(SqliteDocuments::open_with(path, options(records))?)
                 }
                 #[cfg(feature = "postgres")]
-                Database::Postgres(url) => {
+                DatabaseLocation::Postgres(url) => {
                     Arc::new(PostgresDocuments::connect_to(url, postgres_options(records)).await?)
                 }
             };
@@ -162,8 +166,8 @@ impl<'s> Installation<'s> {
     }
 
     /// Runs of agents.
-    pub(crate) async fn runs(&self) -> Result<KeptRuns, Failure> {
-        Ok(KeptRuns(Arc::clone(self.documents().await?)))
+    pub(crate) async fn runs(&self) -> Result<StoredRuns, Failure> {
+        Ok(StoredRuns(Arc::clone(self.documents().await?)))
     }
 
     /// What built-in tools need before they can work.
@@ -185,11 +189,13 @@ impl<'s> Installation<'s> {
         let Settings { database, records, .. } = self.settings;
         Ok(match database {
             _ if self.is_missing() => Records::Memory(MemoryStore::new()),
-            Database::Memory => Records::Memory(MemoryStore::new()),
-            Database::File(path) => Records::File(SqliteStore::open_with(path, options(records))?),
+            DatabaseLocation::Memory => Records::Memory(MemoryStore::new()),
+            DatabaseLocation::File(path) => {
+                Records::File(SqliteStore::open_with(path, options(records))?)
+            }
             // The store has a runtime of its own, so it outlives the one that waits here.
             #[cfg(feature = "postgres")]
-            Database::Postgres(url) => {
+            DatabaseLocation::Postgres(url) => {
                 Records::Postgres(PostgresStore::connect_to(url, postgres_options(records)).await?)
             }
         })
@@ -197,15 +203,15 @@ impl<'s> Installation<'s> {
 
     fn is_missing(&self) -> bool {
         match (self.access, &self.settings.database) {
-            (Access::Nothing, _) => true,
-            (Access::Look, Database::File(path)) => !path.exists(),
-            (Access::Look | Access::Create, _) => false,
+            (FileAccess::Nothing, _) => true,
+            (FileAccess::Look, DatabaseLocation::File(path)) => !path.exists(),
+            (FileAccess::Look | FileAccess::Create, _) => false,
         }
     }
 
     /// An engine with all tools, for a command that calls them.
     pub(crate) async fn engine(&self) -> Result<Engine, Failure> {
-        let builder = Engine::builder().approvals(NoDesk(self.settings.approvals.clone()));
+        let builder = Engine::builder().approvals(RulesOnly(self.settings.approvals.clone()));
         let engine = self.engine_from(builder, Serving::default()).await?;
         self.load_imports(&engine).await?;
         keep_to_the_end(&engine);
@@ -249,7 +255,7 @@ impl<'s> Installation<'s> {
     pub(crate) async fn catalogue_of_servers(&mut self) -> Result<Engine, Failure> {
         let engine = self.defined()?;
         if engine.providers().all().iter().any(|(_, provider)| provider.mcp.is_some()) {
-            self.access = Access::Create;
+            self.access = FileAccess::Create;
         }
         self.load_imports(&engine).await?;
         keep_to_the_end(&engine);
@@ -275,7 +281,7 @@ impl<'s> Installation<'s> {
                 let documents = Arc::clone(documents);
                 tokio::spawn(async move {
                     let document = documents.get(imports::SPACE, &tenant, &name).await?;
-                    let kept = document.and_then(imports::Kept::take).transpose()?;
+                    let kept = document.and_then(imports::ImportedProvider::take).transpose()?;
                     Ok::<_, Error>(kept.map(|kept| (name, kept.parsed())))
                 })
             })
@@ -293,8 +299,8 @@ impl<'s> Installation<'s> {
 
     /// The MCP servers that an engine's providers name. Needs a runtime.
     pub(crate) async fn servers(&self, engine: &Engine, start: Start) -> Result<Servers, Failure> {
-        let notebook = KeptNotebook(Arc::clone(self.documents().await?));
-        let tokens = KeptTokens(Arc::clone(self.credentials().await?));
+        let notebook = StoredNotebook(Arc::clone(self.documents().await?));
+        let tokens = VaultTokens(Arc::clone(self.credentials().await?));
         Ok(wiring::servers(engine, self.settings, notebook, tokens, start))
     }
 }
@@ -335,14 +341,15 @@ pub(crate) fn key_source(settings: &Settings) -> KeySource {
     }
     let named = |missing| settings.key_file.clone().map(|path| KeySource::File(path, missing));
     match &settings.database {
-        Database::Memory => KeySource::Memory,
-        Database::File(path) => named(Missing::Make)
-            .unwrap_or_else(|| KeySource::File(path.with_file_name(KEY_FILE), Missing::Make)),
+        DatabaseLocation::Memory => KeySource::Memory,
+        DatabaseLocation::File(path) => named(MissingKeyFile::Make).unwrap_or_else(|| {
+            KeySource::File(path.with_file_name(KEY_FILE), MissingKeyFile::Make)
+        }),
         #[cfg(feature = "postgres")]
-        Database::Postgres(_) => {
+        DatabaseLocation::Postgres(_) => {
             let root = settings.file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-            named(Missing::Refuse)
-                .unwrap_or_else(|| KeySource::File(root.join(KEY_FILE), Missing::Refuse))
+            named(MissingKeyFile::Refuse)
+                .unwrap_or_else(|| KeySource::File(root.join(KEY_FILE), MissingKeyFile::Refuse))
         }
     }
 }
@@ -365,6 +372,8 @@ fn run<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let runtime = runtime.enable_all().build()?;
+    // Boxed, so that the runtime is not compiled again for every command.
+    let work: Pin<Box<dyn Future<Output = Result<T, Failure>> + '_>> = Box::pin(work);
     let done = runtime.block_on(work);
     // What ignores its cancellation must not keep the program from ending.
     runtime.shutdown_background();

@@ -1,10 +1,10 @@
-//! Logs of a server: for people on a terminal, JSON otherwise.
+//! Log output of a server: text on a terminal, JSON lines otherwise.
 //!
-//! Some libraries write whole headers and statements down at their lowest
-//! levels, with keys and passwords in them. They are kept to what is safe
-//! unless somebody names them. `rmcp` writes whole messages at every level, of
-//! clients as well as of servers, and is silent: what it could say, an error of a
-//! call or of a server says, too.
+//! Some libraries log whole headers and SQL statements, with keys and passwords in
+//! them, at their lowest levels. They are capped at levels that are safe unless
+//! `log.level` names them. `rmcp` logs whole messages of clients and servers at
+//! every level, so it is switched off: every error that it could log is also in the
+//! result of a call or in the state of a server.
 
 use std::io::{self, IsTerminal};
 

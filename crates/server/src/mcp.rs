@@ -1,36 +1,39 @@
-//! The Model Context Protocol, from both sides: the servers whose tools this
-//! engine runs, and this engine as a server.
+//! The Model Context Protocol server: the engine's tools, prompts and resources for
+//! MCP clients. The client side, for MCP servers whose tools the engine runs, is in
+//! `windlass_executors`.
 //!
 //! ```text
-//! client ─ stdio │ endpoint ─► handler ─ catalogue ─► Engine::call ─► Reply
+//! client ─ stdio │ endpoint ─► handler ─ catalogue ─► Engine::call ─► McpReply
 //!                                 │                       │
-//!           offering, library ◄───┤     reports, asking ◄─┘
+//!           offering, library ◄───┤    reports, mailbox ◄─┘
 //!                     changes ◄───┘
 //! ```
 //!
-//! `Service` is the protocol's side of the engine, and `handler` its methods.
-//! Everything that a client calls goes the way of every other call: limits,
-//! approvals, records, hidden secrets.
+//! `McpHandler` is the state of one client's connection, and `handler` implements
+//! the protocol's methods on it. Every request becomes an ordinary call, with rate
+//! limits, approvals, records and redaction of secrets.
 
-pub(crate) mod asking;
+mod aggregate;
 mod calling;
 mod catalogue;
 mod changes;
+mod client;
+mod command_servers;
 mod endpoint;
+mod fast_path;
 mod fetching;
 mod finder;
 #[cfg(feature = "fixtures")]
 pub(crate) mod fixture_client;
 #[cfg(feature = "fixtures")]
 pub(crate) mod fixtures;
-mod gathered;
 mod handler;
 mod introduction;
 mod library;
+pub(crate) mod mailbox;
 mod malformed;
 mod notebook;
 mod offering;
-mod plain;
 mod reply;
 mod reports;
 mod requests;
@@ -39,14 +42,12 @@ mod service;
 mod sessions;
 pub(crate) mod shares;
 mod tokens;
-mod upstream;
-mod who;
 
-pub(crate) use asking::pick;
-pub(crate) use endpoint::{Endpoint, EndpointLimits};
-pub(crate) use notebook::KeptNotebook;
-pub(crate) use service::{MAX_TOOLS, Service, Shared};
+pub(crate) use client::{ClientAuth, ServedTools};
+pub(crate) use command_servers::CommandServers;
+pub(crate) use endpoint::{EndpointLimits, McpEndpoint};
+pub(crate) use mailbox::pick;
+pub(crate) use notebook::StoredNotebook;
+pub(crate) use service::{MAX_TOOLS, McpHandler, McpState};
 pub(crate) use sessions::{MAX_SESSIONS, Sessions};
-pub(crate) use tokens::KeptTokens;
-pub(crate) use upstream::Upstream;
-pub(crate) use who::{View, Who};
+pub(crate) use tokens::VaultTokens;

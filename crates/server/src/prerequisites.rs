@@ -1,9 +1,9 @@
-//! Built-in tools that can only fail until somebody has configured them.
+//! Hides built-in tools whose configuration is missing, such as a web search without
+//! an API key or file tools without a folder.
 //!
-//! A client of a new project should not be offered a search without a key, or
-//! files without a folder: a model would try them, and fail. They are there, and
-//! callable by name; they are only not shown. Tools that somebody defined or
-//! imported are shown whatever they need: who added them wants them seen.
+//! A model that is shown such a tool would try it and fail. These tools stay
+//! callable by name; they are only left out of lists. Tools that somebody defined or
+//! imported are always listed: whoever added them wants them seen.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

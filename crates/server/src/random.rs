@@ -1,4 +1,4 @@
-//! What nobody can guess: keys, and the names of things.
+//! Cryptographically secure random bytes and names.
 
 use windlass::{Error, ErrorKind};
 use zeroize::Zeroizing;

@@ -1,4 +1,4 @@
-//! [`Server`]: the HTTP and MCP server in a program of one's own.
+//! [`Server`]: the HTTP and MCP server embedded in another program.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,8 +12,8 @@ use windlass::{Engine, EngineBuilder, Lang, Secret};
 use crate::cli::commands::serve::{Started, start};
 use crate::cli::exit::Failure;
 use crate::cli::output::Screen;
-use crate::http::{Listener, Tls};
-use crate::mcp::{MAX_TOOLS, Service, Shared, View, Who};
+use crate::http::{HttpListener, Tls};
+use crate::mcp::{ClientAuth, MAX_TOOLS, McpHandler, McpState, ServedTools};
 use crate::settings::{Embedded, Flag, Settings};
 
 /// What a program that says nothing keeps its records in.
@@ -175,7 +175,7 @@ impl ServerBuilder {
             acceptor.map_err(|error| failed(format!("cannot speak TLS: {error}"), None))?;
         // What is wrong with a single definition is told in the log.
         let screen = Screen { json: false, quiet: true, verbose: false };
-        let listener = Listener::of(listener, acceptor);
+        let listener = HttpListener::of(listener, acceptor);
         Ok(Server(start(self.engine, settings, screen, listener).await?))
     }
 
@@ -246,8 +246,8 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let shared =
-        Shared::new(engine.clone(), None, Arc::default(), Lang::default(), MAX_TOOLS, None, None);
-    let service = Service::new(&shared, Who::Operator, View::All);
+        McpState::new(engine.clone(), None, Arc::default(), Lang::default(), MAX_TOOLS, None, None);
+    let service = McpHandler::new(&shared, ClientAuth::Operator, ServedTools::All);
     match rmcp::serve_server(service, (input, output)).await {
         Ok(running) => drop(running.waiting().await),
         Err(error) => tracing::debug!(%error, "the client did not introduce itself"),

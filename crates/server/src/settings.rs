@@ -1,9 +1,9 @@
-//! Where everything is and how the engine runs: flags, environment and
-//! `windlass.yaml` become one checked [`Settings`], once.
+//! Configuration: flags, environment and `windlass.yaml` are resolved into one
+//! checked [`Settings`], once.
 //!
-//! A flag wins over the environment, the environment over the file, the file
-//! over the default. Paths in the file are relative to the file, all others to
-//! the current folder.
+//! Flags override the environment, the environment overrides the file, and the file
+//! overrides the defaults. Paths in the file are relative to the file, all others to
+//! the working directory.
 
 mod approvals;
 mod database;
@@ -29,10 +29,10 @@ use windlass_executors::model::ModelSettings;
 use crate::cli::exit::Failure;
 use crate::cli::options::Global;
 use crate::state::quota::QuotaSettings;
-pub(crate) use database::Database;
+pub(crate) use database::DatabaseLocation;
 pub(crate) use effective::Effective;
 use layers::Layers;
-pub(crate) use layers::{Flag, Origin};
+pub(crate) use layers::{Flag, SettingOrigin};
 #[cfg(test)]
 pub(crate) use log::LogLevel;
 pub(crate) use log::{LogFormat, LogSettings};
@@ -43,7 +43,7 @@ pub(crate) use telemetry::{Headers, TelemetrySettings};
 
 /// The name of the settings file; it marks the root of a project.
 pub(crate) const FILE: &str = "windlass.yaml";
-/// Where definitions are if nobody says otherwise.
+/// The default folder of definitions.
 const TOOLS: &str = "tools";
 
 /// Everything that can be set, resolved.
@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     /// Where definitions are read from.
     pub(crate) tools: Vec<ToolsFolder>,
     /// Where records are kept.
-    pub(crate) database: Database,
+    pub(crate) database: DatabaseLocation,
     /// The language of descriptions and errors.
     pub(crate) lang: Lang,
     /// How a server looks for changed definitions, if it does.
@@ -67,7 +67,7 @@ pub(crate) struct Settings {
     pub(crate) outbound: OutboundSettings,
     /// How much is kept of the past.
     pub(crate) records: RecordSettings,
-    /// The file of the master key, where somebody named one.
+    /// The configured master key file.
     pub(crate) key_file: Option<PathBuf>,
     /// What a server logs.
     pub(crate) log: LogSettings,
@@ -79,7 +79,7 @@ pub(crate) struct Settings {
     pub(crate) search: SearchSettings,
     /// The operator's rules about calls.
     pub(crate) approvals: ApprovalRules,
-    /// What tenants and keys may have.
+    /// Quotas of tenants and keys.
     pub(crate) quotas: QuotaSettings,
     /// Whether the program that embeds this brings engine settings and tools of
     /// its own, in place of those of a project.
@@ -101,7 +101,7 @@ pub(crate) struct Embedded {
 #[derive(Debug)]
 pub(crate) struct ToolsFolder {
     pub(crate) path: PathBuf,
-    /// Whether somebody asked for it; the default folder may be missing.
+    /// Whether it was configured; the default folder may be missing.
     pub(crate) asked_for: bool,
 }
 
@@ -130,7 +130,7 @@ impl Settings {
             raw.tools_directory = vec![base.join(TOOLS)];
         }
         if raw.database.is_none() {
-            raw.database = Some(Database::default_for(root.as_deref())?);
+            raw.database = Some(DatabaseLocation::default_for(root.as_deref())?);
         }
         Self::of_layers(layers, path, None)
     }
@@ -151,7 +151,7 @@ impl Settings {
         let Layers { raw, warnings, .. } = layers;
         Ok(Self {
             tools,
-            database: raw.database.unwrap_or(Database::Memory),
+            database: raw.database.unwrap_or(DatabaseLocation::Memory),
             lang: raw.lang,
             reload: raw.auto_reload.then_some(WatchOptions {
                 interval: raw.reload_interval,
@@ -208,7 +208,7 @@ fn with_quotas(mut engine: windlass::Settings, quotas: &QuotaSettings) -> windla
 /// The root of a project and its settings file.
 type Project = (Option<PathBuf>, Option<PathBuf>);
 
-/// The project that somebody named, else the one that this folder is in.
+/// The given project, else the one that the working directory is in.
 fn find_project(named: Option<&Path>, here: &Path) -> Result<Project, Failure> {
     if let Some(root) = named {
         if !root.is_dir() {
@@ -239,9 +239,9 @@ fn find_project(named: Option<&Path>, here: &Path) -> Result<Project, Failure> {
 fn tools_folders(layers: &Layers) -> Result<Vec<ToolsFolder>, Failure> {
     let origin = layers.origin("tools_directory");
     let from = match &origin {
-        Origin::Flag(flag) => Some((*flag).to_owned()),
-        Origin::Variable(name) => Some(name.clone()),
-        Origin::File(..) | Origin::Default => None,
+        SettingOrigin::Flag(flag) => Some((*flag).to_owned()),
+        SettingOrigin::Variable(name) => Some(name.clone()),
+        SettingOrigin::File(..) | SettingOrigin::Default => None,
     };
     let paths = &layers.raw.tools_directory;
     if let Some(from) = from
@@ -251,6 +251,6 @@ fn tools_folders(layers: &Layers) -> Result<Vec<ToolsFolder>, Failure> {
         return Err(Failure::usage(format!("{from} {}: {what}", path.display()))
             .hint("name a folder with tool definitions in *.yaml or *.json files"));
     }
-    let asked_for = origin != Origin::Default;
+    let asked_for = origin != SettingOrigin::Default;
     Ok(paths.iter().map(|path| ToolsFolder { path: path.clone(), asked_for }).collect())
 }

@@ -1,16 +1,15 @@
-//! Traces: what calls and requests took, sent to a collector over OTLP/HTTP.
+//! Traces: spans of calls and requests, exported over OTLP/HTTP.
 //!
 //! ```text
-//! records ─┐                 queue, bounded
-//! requests ┴─ Tracer ─ sampled ─► Finished ─ otlp ─► JSON ─ sender ─► collector
+//! records ─┐                 bounded queue
+//! requests ┴─ Tracer ─ sampled ─► FinishedSpan ─ otlp ─► JSON ─ sender ─► collector
 //! ```
 //!
-//! Names and attributes are those of OpenTelemetry's conventions for generative
-//! AI, for the Model Context Protocol and for HTTP, of the version that
-//! [`otlp::SCHEMA`] names. A call's spans are made from its record, which every
-//! call passes once; a span holds arguments and results only where that was set,
-//! and never texts of errors. Nobody waits for the
-//! collector: what does not fit into the queue is dropped and counted.
+//! Names and attributes follow OpenTelemetry's semantic conventions for generative
+//! AI, MCP and HTTP, in the version of [`otlp::SCHEMA`]. The spans of a call are made
+//! from its record, which every call passes once; they have arguments and results
+//! only if that is configured, and never the texts of errors. Exporting never blocks
+//! a call: what does not fit into the queue is dropped and counted.
 
 mod otlp;
 mod sender;
@@ -29,8 +28,8 @@ use windlass_executors::model::Chat;
 use crate::random;
 use crate::settings::TelemetrySettings;
 use otlp::Resource;
-use sender::Sender;
-use span::{CallSpan, ChatSpan, Finished};
+use sender::SpanSender;
+use span::{CallSpan, ChatSpan, FinishedSpan};
 pub(crate) use span::{McpFailure, McpRequest, McpSpan, McpTarget, RequestSpan};
 
 /// What may wait to be sent.
@@ -46,34 +45,34 @@ const STATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Takes what has ended.
 pub(crate) struct Tracer {
-    queue: mpsc::Sender<Finished>,
+    queue: mpsc::Sender<FinishedSpan>,
     /// A trace that begins here is sampled where the last 63 bits of its id are
     /// below this.
     below: u64,
     /// Whether spans hold arguments and results.
     content: bool,
-    counts: Arc<Counts>,
+    counts: Arc<ExportCounts>,
 }
 
 /// What became of it.
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct ExportCounts {
     pub(crate) sent: AtomicU64,
     pub(crate) dropped: AtomicU64,
 }
 
 /// Sends what the tracer took.
 pub(crate) struct Exporter {
-    queue: mpsc::Receiver<Finished>,
-    sender: Sender,
+    queue: mpsc::Receiver<FinishedSpan>,
+    sender: SpanSender,
     resource: Resource,
-    counts: Arc<Counts>,
+    counts: Arc<ExportCounts>,
 }
 
 /// A tracer and what sends for it, where a collector was named.
 pub(crate) fn start(
     settings: &TelemetrySettings,
-    counts: &Arc<Counts>,
+    counts: &Arc<ExportCounts>,
 ) -> Option<(Arc<Tracer>, Exporter)> {
     let endpoint = settings.endpoint.as_ref()?;
     let (sending, queue) = mpsc::channel(WAITING);
@@ -82,7 +81,7 @@ pub(crate) fn start(
     let tracer = Tracer { queue: sending, below, content, counts: Arc::clone(counts) };
     let exporter = Exporter {
         queue,
-        sender: Sender::new(&endpoint.0, &settings.headers),
+        sender: SpanSender::new(&endpoint.0, &settings.headers),
         resource: Resource { service: settings.service_name.clone() },
         counts: Arc::clone(counts),
     };
@@ -112,7 +111,7 @@ impl Tracer {
     /// A request has been answered.
     pub(crate) fn request(&self, span: RequestSpan) {
         if span.trace.is_sampled() {
-            self.take(Finished::Request(Box::new(span)));
+            self.take(FinishedSpan::Request(Box::new(span)));
         }
     }
 
@@ -120,7 +119,7 @@ impl Tracer {
     pub(crate) fn call(&self, record: &CallRecord) {
         let trace = record.details.as_ref().and_then(|details| details.trace.as_ref());
         if self.samples(record.id, trace) {
-            self.take(Finished::Call(Box::new(CallSpan::new(record, self.content))));
+            self.take(FinishedSpan::Call(Box::new(CallSpan::new(record, self.content))));
         }
     }
 
@@ -141,7 +140,7 @@ impl Tracer {
     /// It has been answered.
     pub(crate) fn mcp(&self, span: McpSpan) {
         if span.trace.is_sampled() {
-            self.take(Finished::Mcp(Box::new(span)));
+            self.take(FinishedSpan::Mcp(Box::new(span)));
         }
     }
 
@@ -153,7 +152,7 @@ impl Tracer {
             return;
         }
         let own = || call.id().uuid().as_u128();
-        self.take(Finished::Chat(Box::new(ChatSpan {
+        self.take(FinishedSpan::Chat(Box::new(ChatSpan {
             trace_id: trace.as_ref().map_or_else(own, TraceContext::trace_id),
             id,
             parent: TraceContext::span_of(call.id()),
@@ -177,7 +176,7 @@ impl Tracer {
         trace.map_or_else(own, TraceContext::is_sampled)
     }
 
-    fn take(&self, finished: Finished) {
+    fn take(&self, finished: FinishedSpan) {
         if self.queue.try_send(finished).is_err() {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -216,7 +215,7 @@ impl Exporter {
 
     async fn gather(
         &mut self,
-        batch: &mut Vec<Finished>,
+        batch: &mut Vec<FinishedSpan>,
         engine: &Engine,
         stop: &CancellationToken,
     ) {
@@ -233,7 +232,7 @@ impl Exporter {
         }
     }
 
-    async fn send(&mut self, batch: &[Finished], stop: &CancellationToken) {
+    async fn send(&mut self, batch: &[FinishedSpan], stop: &CancellationToken) {
         let body = otlp::document(&self.resource, batch);
         let count = batch.len() as u64;
         match self.sender.send(body, stop).await {

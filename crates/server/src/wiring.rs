@@ -1,4 +1,4 @@
-//! The one place that names every kind of tool: a row each in [`Kinds`].
+//! The one place that names every kind of tool: a row for each in [`Kinds`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use windlass_executors::{agent, files, network, rest, sql};
 
 use crate::cli::exit::Failure;
 use crate::installation::{Installation, Serving};
-use crate::mcp::{KeptNotebook, KeptTokens};
+use crate::mcp::{StoredNotebook, VaultTokens};
 use crate::settings::{OutboundSettings, Settings};
 use crate::state::imports;
 
@@ -25,40 +25,40 @@ use crate::state::imports;
 pub(crate) const SHIPPED: &str = "builtin/";
 
 /// The kinds of tools that definitions may name.
-pub(crate) struct Kinds(Vec<Row>);
+pub(crate) struct Kinds(Vec<KindRow>);
 
 /// A kind, and everything that the program knows of it.
-struct Row {
+struct KindRow {
     kind: Kind,
     /// The definitions that come with the program: a file name, and the YAML in it.
     shipped: Vec<(String, Cow<'static, str>)>,
-    runs: Runs,
+    runs: KindRunner,
     /// What is wrong with the settings of an entry.
     flaws: fn(&ToolSpec) -> Vec<SettingFlaw>,
 }
 
 /// What runs the tools of a kind.
-enum Runs {
+enum KindRunner {
     /// What their definition is bound to.
-    Definition(Bind),
+    Definition(BindDefinition),
     /// The server that offers them, which a provider names: see [`servers`].
     Server,
 }
 
 /// Finds what runs a definition.
-type Bind = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;
+type BindDefinition = Box<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;
 
-impl Row {
+impl KindRow {
     fn bound(
         kind: Kind,
         bind: impl Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync + 'static,
     ) -> Self {
-        let runs = Runs::Definition(Box::new(bind));
+        let runs = KindRunner::Definition(Box::new(bind));
         Self { kind, shipped: Vec::new(), runs, flaws: |_| Vec::new() }
     }
 
     fn of_servers(kind: Kind) -> Self {
-        Self { kind, shipped: Vec::new(), runs: Runs::Server, flaws: |_| Vec::new() }
+        Self { kind, shipped: Vec::new(), runs: KindRunner::Server, flaws: |_| Vec::new() }
     }
 
     fn ships(
@@ -96,27 +96,27 @@ impl Kinds {
             .with(files::toolbox(&settings.files))
             .with(sql::toolbox(outbound, settings.databases.clone()));
         let shipped = builtins.definitions();
-        let mut agents = Row::bound(Kind::Agent, move |spec| agents.bind(spec))
+        let mut agents = KindRow::bound(Kind::Agent, move |spec| agents.bind(spec))
             .ships(agent::DEFINITIONS.to_vec());
         let of_settings = agent::provider_definitions(models).into_iter();
         agents.shipped.extend(of_settings.map(|(file, text)| (file, text.into())));
         Self(vec![
-            Row::bound(Kind::Builtin, move |spec| builtins.bind(spec)).ships(shipped),
-            Row::bound(Kind::Rest, move |spec| rest.bind(spec)).flaws(rest::flaws),
+            KindRow::bound(Kind::Builtin, move |spec| builtins.bind(spec)).ships(shipped),
+            KindRow::bound(Kind::Rest, move |spec| rest.bind(spec)).flaws(rest::flaws),
             agents,
-            Row::of_servers(Kind::Mcp),
+            KindRow::of_servers(Kind::Mcp),
         ])
     }
 
-    fn row(&self, kind: Kind) -> Option<&Row> {
+    fn row(&self, kind: Kind) -> Option<&KindRow> {
         self.0.iter().find(|row| row.kind == kind)
     }
 
     /// What runs a definition, or why nothing here does.
     pub(crate) fn bind(&self, spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
         match self.row(spec.kind).map(|row| &row.runs) {
-            Some(Runs::Definition(bind)) => bind(spec),
-            Some(Runs::Server) | None => Err(Error::new(
+            Some(KindRunner::Definition(bind)) => bind(spec),
+            Some(KindRunner::Server) | None => Err(Error::new(
                 ErrorKind::ExecutorNotFound,
                 format!("this program runs no tools of the kind `{}`", spec.kind),
             )),
@@ -166,8 +166,8 @@ fn embedding(settings: &Settings) -> Result<Option<Embeddings>, Failure> {
 pub(crate) fn servers(
     engine: &Engine,
     settings: &Settings,
-    notebook: KeptNotebook,
-    tokens: KeptTokens,
+    notebook: StoredNotebook,
+    tokens: VaultTokens,
     start: Start,
 ) -> Servers {
     let policy = settings.outbound.policy.clone();
@@ -213,8 +213,8 @@ pub(crate) fn load(
     let mut kinds = Kinds::with(outbound, &settings.outbound, &settings.models, rest, agents);
     let shipped: Vec<_> = kinds.shipped().collect();
     let builder = kinds.0.into_iter().fold(builder, |builder, row| match row.runs {
-        Runs::Definition(bind) => builder.kind(row.kind, bind),
-        Runs::Server => builder,
+        KindRunner::Definition(bind) => builder.kind(row.kind, bind),
+        KindRunner::Server => builder,
     });
     let builder = builder.importer(imports::of_definition);
     let builder = match embedding(settings)? {

@@ -1,9 +1,9 @@
-//! Small things that a server keeps besides records: keys, tools, providers,
-//! sealed credentials, approvals, and the events that readers may ask for again.
+//! Document store for what a server keeps besides records: API keys, tools, providers,
+//! sealed credentials, approvals; and an event log that readers can replay.
 //!
-//! A document is JSON under a space, a tenant and an id. Each has a version, so
-//! that two servers never overwrite each other unseen, and whoever wants to know
-//! hears of every change.
+//! A document is JSON, identified by space, tenant and id. It has a version for
+//! optimistic locking, so that two servers never overwrite each other's changes
+//! unnoticed, and every change is broadcast to subscribers.
 
 mod check;
 mod memory;
@@ -22,59 +22,60 @@ pub(crate) use check::can_be_kept;
 pub(crate) use check::check;
 pub(crate) use news::{News, Origin};
 
-/// How many documents are read at once.
+/// Page size of reads.
 const PAGE: usize = 50;
 
-/// Something that is kept.
+/// A stored document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Whose it is.
+    /// The tenant that it belongs to.
     pub tenant: TenantId,
-    /// Its name in its space, unique for the tenant.
+    /// Its id, unique for the tenant within a space.
     pub id: String,
-    /// Another name, unique in its space over all tenants: the hash of a key.
+    /// A second key, unique within a space across all tenants, such as the hash of an API
+    /// key.
     pub alias: Option<String>,
-    /// The id of the key that made it, where one is known.
+    /// The id of the API key that created it, if known.
     pub owner: Option<String>,
-    /// What it says.
+    /// Its content.
     pub body: Value,
-    /// From 1, one more with each change. One that was deleted or has expired,
-    /// and is kept again, begins at 1 again.
+    /// Starts at 1 and increases with each change. A document that is created again after
+    /// it was deleted or has expired starts at 1 again.
     pub version: u64,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
-    /// When it is forgotten.
+    /// Time at which it expires.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Something to be kept. Its names have at most 1,000 bytes and no zero byte,
-/// and its body at most 127 levels; more is refused. Times are kept to the
-/// microsecond.
+/// A document to be stored. Ids and aliases are limited to 1,000 bytes without zero
+/// bytes, the body to 127 levels of nesting; more is refused. Times have microsecond
+/// precision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Put {
     /// The space.
     pub space: &'static str,
-    /// Whose it is.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Its name.
+    /// The id.
     pub id: String,
-    /// Its other name.
+    /// The alias.
     pub alias: Option<String>,
-    /// The id of the key that makes it. A change keeps the first owner.
+    /// The id of the API key that creates it. An update keeps the first owner.
     pub owner: Option<String>,
-    /// What it says.
+    /// The content.
     pub body: Value,
-    /// When it is forgotten.
+    /// Time at which it expires.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Put {
-    /// Says this under a name.
+    /// A document with this content.
     pub fn new(space: &'static str, tenant: TenantId, id: impl Into<String>, body: Value) -> Self {
         Self { space, tenant, id: id.into(), alias: None, owner: None, body, expires_at: None }
     }
 
-    /// Says what this is as JSON.
+    /// A document whose content is this value as JSON.
     pub fn of(
         space: &'static str,
         tenant: TenantId,
@@ -87,19 +88,19 @@ impl Put {
     }
 }
 
-/// What must be there for a change to be made.
+/// Precondition of a change (optimistic locking).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever is there.
+    /// No precondition.
     Anything,
-    /// Nothing of this name, and nothing of this alias.
+    /// There is no document with this id, nor another one with this alias.
     Absent,
-    /// This version.
+    /// The document has this version.
     Version(u64),
 }
 
 impl Expect {
-    /// Whether this is expected: a version, or none where nothing is there.
+    /// Whether the precondition holds; `None` stands for a missing document.
     pub(crate) fn allows(self, version: Option<u64>) -> bool {
         match self {
             Self::Anything => true,
@@ -109,33 +110,33 @@ impl Expect {
     }
 }
 
-/// How much of a space is a tenant's.
+/// What a tenant occupies in a space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceSize {
-    /// How many documents.
+    /// Number of documents.
     pub count: u64,
-    /// The bytes of their bodies as they are kept.
+    /// Total size of their bodies in bytes, as stored.
     pub bytes: u64,
-    /// When the first of them expires.
+    /// Time at which the first of them expires.
     pub first_end: Option<Timestamp>,
 }
 
-/// A change that was made by this or another server.
+/// A change made by this or another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The space; empty where changes may have been missed, and everything has
-    /// to be looked at again.
+    /// The space; empty if changes may have been missed, so that everything must be read
+    /// again.
     pub space: String,
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// The document's name.
+    /// The id of the document.
     pub id: String,
 }
 
-/// Keeps documents. Whatever is read is as of now: a change that a caller has
-/// heard of is seen by everybody who asks later.
+/// A document store. Reads are consistent: once a change was reported to its caller,
+/// everybody who reads later sees it.
 pub trait Documents: Send + Sync + 'static {
-    /// One document; none that has expired.
+    /// One document, unless it has expired.
     fn get<'a>(
         &'a self,
         space: &'static str,
@@ -143,14 +144,14 @@ pub trait Documents: Send + Sync + 'static {
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<Document>, Error>>;
 
-    /// The document of an alias, of whatever tenant.
+    /// The document with an alias, of any tenant.
     fn find<'a>(
         &'a self,
         space: &'static str,
         alias: &'a str,
     ) -> BoxFuture<'a, Result<Option<Document>, Error>>;
 
-    /// Documents of a tenant in the order of their ids' bytes, after this one.
+    /// Documents of a tenant after this id, in byte order of their ids.
     fn list<'a>(
         &'a self,
         space: &'static str,
@@ -159,8 +160,7 @@ pub trait Documents: Send + Sync + 'static {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Document>, Error>>;
 
-    /// All documents of a tenant whose ids go on after this beginning, in the
-    /// order of their ids' bytes.
+    /// All documents of a tenant whose ids have this prefix, in byte order of their ids.
     fn of_tenant<'a>(
         &'a self,
         space: &'static str,
@@ -182,8 +182,8 @@ pub trait Documents: Send + Sync + 'static {
         })
     }
 
-    /// How many documents a tenant has in a space, or an owner among them, and
-    /// how large they are.
+    /// Number and size of the documents of a tenant in a space, optionally of one owner
+    /// only.
     fn size_of<'a>(
         &'a self,
         space: &'static str,
@@ -191,7 +191,7 @@ pub trait Documents: Send + Sync + 'static {
         owner: Option<&'a str>,
     ) -> BoxFuture<'a, Result<SpaceSize, Error>>;
 
-    /// The ids of the documents that an owner made.
+    /// Ids of the documents that an owner created.
     fn owned_by<'a>(
         &'a self,
         space: &'static str,
@@ -199,23 +199,22 @@ pub trait Documents: Send + Sync + 'static {
         owner: &'a str,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
 
-    /// All documents of a space, of all tenants. For what a server reads when
-    /// it starts.
+    /// All documents of a space, of all tenants. For what a server reads when it starts.
     fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>>;
 
-    /// Whose documents there are in a space, and their ids. For who reads them
-    /// one by one: all at once they may not fit into memory.
+    /// Tenants and ids of all documents in a space. For reading them one by one, since
+    /// together they may not fit into memory.
     fn names<'a>(
         &'a self,
         space: &'static str,
     ) -> BoxFuture<'a, Result<Vec<(TenantId, String)>, Error>>;
 
-    /// Keeps a document for good, if what is there is what was expected. Returns
-    /// the new version; none where it was not, or where another document has the
-    /// alias, whatever was expected. After an error it may be kept or not.
+    /// Stores a document durably if the precondition holds. Returns the new version;
+    /// `None` if the precondition failed, or if another document has the alias. After an
+    /// error, the document may have been stored or not.
     fn put(&self, put: Put, expect: Expect) -> BoxFuture<'_, Result<Option<u64>, Error>>;
 
-    /// Forgets a document; returns whether it was there as expected.
+    /// Deletes a document if the precondition holds; returns whether it did.
     fn delete<'a>(
         &'a self,
         space: &'static str,
@@ -224,15 +223,15 @@ pub trait Documents: Send + Sync + 'static {
         expect: Expect,
     ) -> BoxFuture<'a, Result<bool, Error>>;
 
-    /// Changes from now on. A document that expires is no change: whoever holds
-    /// one looks at `expires_at`. A receiver that lags behind looks at everything
-    /// again, as for a change with an empty space.
+    /// Subscribes to changes. Expiry is not reported as a change: whoever caches a
+    /// document checks `expires_at`. A receiver that lags must read everything again, as
+    /// for a change with an empty space.
     fn changes(&self) -> broadcast::Receiver<Change>;
 
-    /// Keeps events in this order, after all that are kept already.
+    /// Appends events to the log, in this order.
     fn append_events(&self, events: Vec<NewEvent>) -> BoxFuture<'_, Result<(), Error>>;
 
-    /// Kept events after this position, oldest first.
+    /// Events after this position, oldest first.
     fn events<'a>(
         &'a self,
         after: u64,
@@ -240,42 +239,41 @@ pub trait Documents: Send + Sync + 'static {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<KeptEvent>, Error>>;
 
-    /// The positions of the oldest and the newest kept event; zeroes where there
-    /// is none.
+    /// Positions of the oldest and the newest event; zeroes if there is none.
     fn event_range(&self) -> BoxFuture<'_, Result<(u64, u64), Error>>;
 
-    /// Wakes up when there are new events, of this or another server.
+    /// Notified of new events, by this or another server.
     fn new_events(&self) -> tokio::sync::watch::Receiver<u64>;
 }
 
-/// An event to be kept.
+/// An event to be appended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
-    /// Whose.
+    /// The tenant.
     pub tenant: TenantId,
-    /// Of this conversation.
+    /// The conversation.
     pub conversation: Option<String>,
-    /// Of this batch.
+    /// The batch.
     pub batch: Option<String>,
     /// Its name, such as `execution_started`.
     pub name: String,
-    /// What it says.
+    /// Its content.
     pub body: Value,
 }
 
-/// An event that is kept.
+/// An event in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptEvent {
-    /// Its position: greater than that of every event before it, on all servers.
+    /// Its position: greater than that of every earlier event, on all servers.
     pub position: u64,
     /// The event.
     pub event: NewEvent,
 }
 
-/// Which events.
+/// Filter for events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter<'a> {
-    /// Of this tenant; of all where it is none, for the server's own use.
+    /// Of this tenant; `None` means all, for internal use by the server.
     pub tenant: Option<&'a TenantId>,
     /// Of this conversation.
     pub conversation: Option<&'a str>,
@@ -284,7 +282,7 @@ pub struct EventFilter<'a> {
 }
 
 impl EventFilter<'_> {
-    /// Whether an event is one of these.
+    /// Whether an event passes the filter.
     pub fn matches(&self, event: &NewEvent) -> bool {
         self.tenant.is_none_or(|tenant| *tenant == event.tenant)
             && self.conversation.is_none_or(|own| Some(own) == event.conversation.as_deref())

@@ -1,8 +1,8 @@
-//! The error of a store that its database did not cause.
+//! Errors of a store that do not come from its database.
 
 use windlass::{Error, ErrorKind};
 
-/// What cannot be kept or read for now.
+/// The error of a store that is temporarily unavailable.
 pub(crate) fn unavailable(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::StorageUnavailable, message)
 }

@@ -1,24 +1,23 @@
-//! Call records of windlass in SQLite, and with the feature `postgres` in
-//! PostgreSQL, which any number of servers may share.
+//! Record stores for windlass: SQLite and, with the feature `postgres`, PostgreSQL, which
+//! any number of servers may share.
 //!
 //! ```text
-//! begin, append ─► Queue ─► Writer (one thread, group commit) ─► Book (one transaction)
+//! begin, append ─► Queue ─► Writer (one thread, group commit) ─► BatchWriter (one transaction)
 //!                                  intents, keys, calls, call_stats, outputs ◄─┘
 //! get, query, summary, statistics, read_output ─► flush ─► Readers (a few read-only connections)
 //! ```
 //!
-//! `append` only puts a record into a queue in memory, and never waits. One
-//! thread owns the one connection that writes and commits what has gathered
-//! every 20 ms, so a record is on its way to the disk within 50 ms while ten
-//! thousand calls a second cost ten thousand rows but only fifty commits. A
-//! question first waits until what this process appended before is committed:
+//! `append` only puts a record into an in-memory queue (write-behind) and never blocks.
+//! One thread owns the only connection that writes, and every 20 ms commits what has
+//! gathered (group commit). So a record is on its way to the disk within 50 ms, and ten
+//! thousand calls a second cost ten thousand rows but only fifty commits. A query first
+//! waits until the records that this process appended are committed (read-your-writes):
 //! whoever made a call finds its record.
 //!
-//! A call that may change something begins with an intent, which is committed
-//! before the call runs, together with the records that wait: one wait for the
-//! disk serves all. The transaction that brings the call's record takes the
-//! intent away. An intent whose process has ended becomes the record of an
-//! interrupted call when the store is opened next.
+//! A call with possible side effects begins with an intent (write-ahead), which is
+//! committed before the call runs, in one group commit with the waiting records. The
+//! transaction that stores the call's record deletes the intent. An intent whose process
+//! has died becomes the record of an interrupted call when the store is next opened.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -36,15 +35,14 @@
 //! # }
 //! ```
 //!
-//! [`Documents`] is what a server keeps besides records, in the same file or
-//! database: [`SqliteDocuments`] and, with the feature, `PostgresDocuments`.
-//! They have connections of their own, because whoever puts a document waits
-//! until it is kept for good, and servers that share them hear of each other's
-//! changes.
+//! [`Documents`] is what a server keeps besides records, in the same file or database:
+//! [`SqliteDocuments`] and, with the feature, `PostgresDocuments`. They have connections
+//! of their own, because a write waits until it is durable, and servers that share them
+//! are notified of each other's changes.
 //!
-//! What is not here: redaction and capping (the engine's journal hands over
-//! finished records), and who may run a call (the engine asks; the store says
-//! which call has a key).
+//! What is not here: redaction and truncation (the engine's journal hands over finished
+//! records), and the decision whether a call may run (the engine asks the store which
+//! call holds an idempotency key, and decides).
 
 mod store;
 
@@ -76,13 +74,12 @@ pub use sqlite::{
 };
 pub use store::QueuedStore;
 
-/// How long a run that was cut off can go on. The keys of its calls are kept
-/// longer than that, whatever [`Options::keep_keys`] says, or what it did would be
-/// done again.
+/// How long an interrupted agent run can be resumed. Idempotency keys of its calls are
+/// kept this much longer than [`Options::keep_keys`], or side effects would be repeated.
 pub const KEEP_RUNS: Duration = Duration::from_hours(7 * 24);
 
-/// The parts that the benchmark measures the store against: the same rows in
-/// the same table without queue, writer and statistics. Not for other use.
+/// The baseline for the benchmark: the same rows in the same table, without queue, writer
+/// and statistics. Not for other use.
 #[doc(hidden)]
 pub mod bare {
     pub use crate::sqlite::bare_connect as connect;

@@ -1,13 +1,13 @@
-//! [`PostgresStore`]: the records of any number of servers in one database.
+//! [`PostgresStore`]: records of any number of servers in one PostgreSQL database.
 //!
 //! ```text
 //! append, begin ─► Queue ─► Writer (one task, group commit) ─► calls, intents, keys, call_stats
 //! get, query, summary, statistics, read_output ─► flush ─► Readers (a few connections)
 //! ```
 //!
-//! Connections live on a thread of the store's own, with a runtime of its own:
-//! the store can be used from any runtime, a busy one does not keep it from
-//! saying that its process lives, and dropping it writes what is queued.
+//! Connections live on a thread of the store's own, with its own Tokio runtime: the store
+//! can be used from any runtime, a busy one does not delay its heartbeat, and dropping
+//! the store flushes the queue.
 
 mod options;
 mod url;
@@ -55,42 +55,40 @@ use writer::Writer;
 use crate::queue::{Interrupted, Progress, TaskQueue};
 use crate::store::{Database, QueuedStore};
 
-/// Keeps call records in a PostgreSQL database, which any number of processes
-/// may share. The tables are in the schema `windlass`.
+/// Stores call records in a PostgreSQL database, which any number of processes may share.
+/// The tables are in the schema `windlass`.
 ///
-/// Records are expected once; a second record with the id of a kept one is
-/// ignored, unless the kept one says that the call was interrupted. While the
-/// server is away, records wait in memory up to [`PostgresOptions::queue`],
-/// intents are refused, questions fail, and all of it recovers by itself.
+/// Appending is idempotent: a second record with the same id is ignored, unless the
+/// stored one says that the call was interrupted. During an outage of the server, records
+/// wait in memory up to [`PostgresOptions::queue`], intents are refused and queries fail;
+/// all of it recovers on its own.
 ///
-/// The connection that writes holds an advisory lock for as long as it lives,
-/// so a pooler between the store and the server must give it a session of its
-/// own.
+/// The connection that writes holds an advisory lock for as long as it lives, so a
+/// connection pooler in front of the server must use session pooling.
 pub type PostgresStore = QueuedStore<PostgresDatabase>;
 
 /// The database of a [`PostgresStore`].
 pub struct PostgresDatabase {
     place: Arc<str>,
     readers: Readers,
-    /// By which other processes know this one.
+    /// This process's owner id.
     owner: i32,
 }
 
 impl PostgresStore {
-    /// Connects to a database (`postgres://user:password@host/database`),
-    /// makes or updates the tables, and closes the calls of processes that
-    /// have died.
+    /// Connects to a database (`postgres://user:password@host/database`), creates or
+    /// migrates the tables, and closes the calls of dead processes.
     ///
     /// # Errors
     ///
-    /// Where the URL is wrong, the server cannot be reached or lets us not in,
-    /// or the tables are another program's or of a newer windlass. The message
-    /// says which, and what to do; it never holds the password.
+    /// If the URL is invalid, the server cannot be reached or rejects the login, or the
+    /// tables belong to another program or to a newer version. The message says which, and
+    /// what to do; it never contains the password.
     pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self, Error> {
         Self::connect_to(&url.parse()?, options).await
     }
 
-    /// The same with a URL that has been read.
+    /// Connects with a URL that was parsed already.
     ///
     /// # Errors
     ///
@@ -124,16 +122,16 @@ impl PostgresStore {
         Ok(Self { database, queue, progress, interrupted, max_output_bytes, writer })
     }
 
-    /// Writes what is queued and ends, without blocking the thread as dropping
-    /// the store does.
+    /// Flushes the queue and closes the store. Unlike dropping the store, this does not
+    /// block the thread.
     ///
     /// # Errors
     ///
-    /// Where records could not be written in the end.
+    /// If records could not be written in the end.
     pub async fn close(self) -> Result<(), Error> {
         self.queue.close();
         let mut progress = self.progress.clone();
-        // Nothing satisfies it: this ends with the writer.
+        // Never true: the wait ends with the writer.
         let _ = progress.wait_for(|_| false).await;
         let outage = progress.borrow().outage.clone();
         match (self.queue.left(), outage) {
@@ -156,7 +154,7 @@ fn run(
         Ok(runtime) => runtime,
         Err(cause) => {
             let error = unavailable("cannot start the runtime of the record store");
-            // Who asked may have gone away, here and below.
+            // The caller may have gone away, here and below.
             let _ = ready.send(Err(error.with_source(cause)));
             return;
         }
@@ -188,7 +186,7 @@ impl Database for PostgresDatabase {
 
     fn is_gone<'a>(&'a self, owner: &'a OwnerId) -> BoxFuture<'a, Result<bool, Error>> {
         Box::pin(async move {
-            // A name that no owner here could have.
+            // Not an id that any owner here could have.
             let Ok(other) = owner.as_str().parse::<i32>() else { return Ok(true) };
             let question = async |client: Arc<_>| owners::is_gone(&client, other).await;
             self.readers.ask("look for a process", question).await

@@ -1,11 +1,11 @@
-//! What a store and its writer share: the work that waits, and how far the
-//! writer has come.
+//! Write-behind queue between a store and its writer: pending work, and the writer's
+//! progress.
 //!
-//! Appending takes one short lock. The writer swaps the whole list for an
-//! empty one, so the lock is never held while anything is written.
+//! Appending takes one short lock. The writer swaps the whole list for an empty one, so
+//! the lock is never held during I/O.
 //!
-//! What is counted and bounded is the same for every store. Writers differ in
-//! how they wait: on a thread of their own (`thread`), or in a task (`task`).
+//! Counting and limits are the same for every store. Writers differ in how they wait: on
+//! a thread of their own (`thread`), or in a task (`task`).
 
 mod interrupted;
 mod progress;
@@ -30,17 +30,17 @@ pub(crate) use work::{Begin, KeepOutput, Probe, Work, answer};
 
 use crate::fault::unavailable;
 
-/// Work on its way to the writer, whom `W` wakes.
+/// Pending work for the writer, which `W` wakes.
 pub(crate) struct Queue<W: Wake> {
     inbox: Mutex<Inbox>,
     wake: W,
-    /// Records that were appended and are not committed yet.
+    /// Records that were appended but not committed yet.
     pending: AtomicUsize,
     limit: usize,
     commit_interval: Duration,
 }
 
-/// Wakes a writer that waits, now or as soon as it does.
+/// Wakes the writer.
 pub(crate) trait Wake: Default {
     fn wake(&self);
 }
@@ -48,13 +48,13 @@ pub(crate) trait Wake: Default {
 #[derive(Default)]
 struct Inbox {
     work: Work,
-    /// How many records were ever appended.
+    /// Number of records ever appended.
     appended: u64,
-    /// Somebody waits: do not gather any longer.
+    /// Somebody waits for a flush: do not gather any longer.
     hurry: bool,
-    /// Since when the store closes.
+    /// When the store began to close.
     closing: Option<Instant>,
-    /// There is no writer any more.
+    /// The writer is gone.
     ended: bool,
 }
 
@@ -65,13 +65,11 @@ pub(crate) enum Next {
     End,
 }
 
-/// Ends a queue when the writer goes away, also when it panics, so that nobody
-/// waits for ever.
+/// Ends the queue when the writer ends or panics, so that nobody waits for ever.
 pub(crate) struct EndOnDrop<'a, W: Wake>(&'a Queue<W>);
 
 impl<W: Wake> Queue<W> {
-    /// A queue that is full with so many records, and whose writer gathers for
-    /// so long.
+    /// A queue with a limit on records and a commit interval.
     pub(crate) fn new(limit: usize, commit_interval: Duration) -> Self {
         let limit = limit.max(1);
         let inbox = Inbox { work: Work::with_room(limit), ..Inbox::default() };
@@ -84,13 +82,13 @@ impl<W: Wake> Queue<W> {
         }
     }
 
-    /// Takes a record. The writer is woken by the first record and by the one
-    /// that fills half of the queue, not by those between: a burst of calls
-    /// shares its processors with nobody.
+    /// Appends a record. The writer is woken by the first record and by the one that
+    /// fills half of the queue, but not by those between, which would cost a burst of
+    /// calls its CPU time.
     ///
-    /// In a long outage the engine starts no calls, but each one that it refuses
-    /// leaves a record, too. There must be an end to that: beyond twice the limit
-    /// only calls that ran are still recorded.
+    /// In a long outage the engine starts no calls, but each call that it refuses leaves
+    /// a record as well. To bound that, beyond twice the limit only calls that ran are
+    /// recorded.
     pub(crate) fn append(&self, record: CallRecord) {
         if record.attempts == 0 && self.pending.load(Ordering::Relaxed) >= 2 * self.limit {
             tracing::debug!(call = %record.id, "a refused call is not recorded: too many wait");
@@ -99,7 +97,7 @@ impl<W: Wake> Queue<W> {
         let mut inbox = self.inbox.lock();
         inbox.appended += 1;
         if inbox.ended {
-            // Nothing takes it any more, as a flush will say.
+            // The writer is gone; a flush reports it.
             return;
         }
         inbox.work.records.push(record);
@@ -111,9 +109,8 @@ impl<W: Wake> Queue<W> {
         }
     }
 
-    /// Takes an intent, to be written at once: what gathers while the writer
-    /// is busy is the group that it commits next. Refuses it where too many
-    /// wait.
+    /// Appends an intent, to be written at once: those that arrive while the writer is
+    /// busy form the next group commit. Refuses it if too many are pending.
     pub(crate) fn begin(&self, begin: Begin) -> Result<(), Error> {
         let mut inbox = self.inbox.lock();
         let (waiting, limit) = (inbox.work.begins.len(), self.limit);
@@ -127,25 +124,25 @@ impl<W: Wake> Queue<W> {
         Ok(())
     }
 
-    /// Takes an output, to be written at once.
+    /// Appends an output, to be written at once.
     fn keep(&self, output: KeepOutput) {
         self.inbox.lock().hasten(|work| work.outputs.push(output));
         self.wake.wake();
     }
 
-    /// Takes somebody who wants to know whether anything can be written.
+    /// Appends a health check of writing.
     pub(crate) fn probe(&self, probe: Probe) {
         self.inbox.lock().hasten(|work| work.probes.push(probe));
         self.wake.wake();
     }
 
-    /// How many records were appended and are not committed yet.
+    /// Number of records that were appended but not committed yet.
     pub(crate) fn left(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// Lets the writer write now. Returns how many records must be committed
-    /// for everything appended so far to be kept.
+    /// Requests a flush. Returns how many records must be committed for it to be
+    /// complete.
     pub(crate) fn hurry(&self) -> u64 {
         let mut inbox = self.inbox.lock();
         let appended = inbox.appended;
@@ -158,7 +155,7 @@ impl<W: Wake> Queue<W> {
         appended
     }
 
-    /// Lets the writer write what is left and end.
+    /// Lets the writer flush the rest and stop.
     pub(crate) fn close(&self) {
         self.inbox.lock().closing = Some(Instant::now());
         self.wake.wake();
@@ -168,30 +165,30 @@ impl<W: Wake> Queue<W> {
         self.pending.load(Ordering::Relaxed) < self.limit
     }
 
-    /// The writer's side: says that records are committed.
+    /// Called by the writer: records were committed.
     pub(crate) fn committed(&self, records: usize) {
         self.pending.fetch_sub(records, Ordering::Relaxed);
     }
 
-    /// The writer's side: nothing will be written any more. Whoever waits hears
-    /// of it. Returns how many records are lost.
+    /// Called by the writer: nothing more will be written. Wakes everybody who waits, and
+    /// returns the number of lost records.
     pub(crate) fn end(&self) -> usize {
         let mut inbox = self.inbox.lock();
         inbox.ended = true;
         mem::take(&mut inbox.work).records.len()
     }
 
-    /// The writer's side: ends the queue with the writer.
+    /// Called by the writer: a guard that ends the queue with it.
     pub(crate) fn end_on_drop(&self) -> EndOnDrop<'_, W> {
         EndOnDrop(self)
     }
 
-    /// Whether to commit without gathering any more.
+    /// Whether to commit without gathering any longer.
     fn is_due(&self, inbox: &Inbox) -> bool {
         inbox.is_pressed() || inbox.work.records.len() >= self.enough()
     }
 
-    /// How many records are worth a commit of their own.
+    /// How many records make a commit worthwhile.
     fn enough(&self) -> usize {
         (self.limit / 2).max(1)
     }
@@ -204,8 +201,8 @@ impl<W: Wake> Drop for EndOnDrop<'_, W> {
 }
 
 impl Inbox {
-    /// Takes work for which somebody waits. Where there is no writer, dropping
-    /// it tells them.
+    /// Appends work for which somebody waits. If the writer is gone, it is dropped, which
+    /// tells them.
     fn hasten(&mut self, put: impl FnOnce(&mut Work)) {
         if !self.ended {
             put(&mut self.work);
@@ -213,7 +210,7 @@ impl Inbox {
         }
     }
 
-    /// What the writer does; nothing as long as it has to wait.
+    /// What the writer does next; `None` if it has to wait.
     fn next(&mut self) -> Option<Next> {
         if !self.work.is_empty() {
             return Some(Next::Write);
@@ -226,13 +223,13 @@ impl Inbox {
         self.hurry || self.closing.is_some()
     }
 
-    /// Swaps all that waits for the given empty lists.
+    /// Swaps all pending work for the given empty lists.
     fn hand_over(&mut self, work: &mut Work) {
         self.hurry = false;
         mem::swap(&mut self.work, work);
     }
 
-    /// Hands over what waits, but not for better times.
+    /// Takes the pending work that must not wait for the end of an outage.
     fn hand_over_impatient(&mut self) -> Work {
         self.hurry = false;
         Work {

@@ -1,8 +1,8 @@
-//! [`SqliteStore`]: the records of one installation in one file.
+//! [`SqliteStore`]: records of one installation in a SQLite file.
 //!
-//! The folder mirrors that of PostgreSQL: `writer` and `batch` write, `readers`
-//! and `read` answer, `owner` and `orphans` know which processes hold intents,
-//! `documents` is what a server keeps besides records.
+//! The folder mirrors that of PostgreSQL: `writer` and `batch` write, `readers` and
+//! `read` query, `owner` and `orphans` know which processes hold intents, `documents` is
+//! what a server keeps besides records.
 
 mod options;
 
@@ -44,7 +44,7 @@ pub use connect::private_folder;
 pub use documents::SqliteDocuments;
 pub use examine::{Examination, examine_file};
 pub use options::{Options, Synchronous};
-/// For the benchmark alone: see [`crate::bare`].
+/// For the benchmark only: see [`crate::bare`].
 pub use {connect::writer as bare_connect, rows::insert_records};
 
 use batch::BatchWriter;
@@ -56,16 +56,15 @@ use crate::fault::unavailable;
 use crate::queue::{Interrupted, Progress, ThreadQueue};
 use crate::store::{Database, QueuedStore};
 
-/// Keeps call records in a SQLite file. Several processes may share the file.
+/// Stores call records in a SQLite file. Several processes may share the file.
 ///
-/// Records are expected once, under the UUIDv7 of the time of their call; a
-/// second record with the id of a kept one is ignored. Questions must be asked
-/// inside a tokio runtime. Dropping the store writes what is queued and waits
-/// for it, but no longer than [`Options::close_timeout`].
+/// Appending is idempotent, and the id must be a UUIDv7 with the time of the call; a
+/// second record with the same id is ignored. Queries need a Tokio runtime. Dropping the
+/// store flushes the queue, but waits no longer than [`Options::close_timeout`].
 ///
-/// A process that keeps intents holds a lock on a file beside the database,
-/// `NAME-owner-ID`, which goes away when the store is closed. Calls whose
-/// process has ended are closed as interrupted by whoever opens the store next.
+/// A process that stores intents locks a file beside the database, `NAME-owner-ID`, which
+/// is removed when the store is closed. Calls whose process has died are closed as
+/// interrupted by whoever opens the store next.
 pub type SqliteStore = QueuedStore<SqliteFile>;
 
 /// The file of a [`SqliteStore`].
@@ -76,14 +75,13 @@ pub struct SqliteFile {
 }
 
 impl SqliteStore {
-    /// Opens a store, and creates the file and its folders where they are
-    /// missing.
+    /// Opens a store, and creates the file and its directories if they are missing.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be opened or created, is not a database, is
-    /// corrupt, is another program's, or was written by a newer windlass. The
-    /// message says which, and what to do.
+    /// If the file cannot be opened or created, is not a database, is corrupt, belongs to
+    /// another program, or was written by a newer version. The message says which, and
+    /// what to do.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::open_with(path, Options::default())
     }
@@ -130,7 +128,7 @@ impl SqliteStore {
         })
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.database.path
     }
@@ -156,7 +154,7 @@ impl Database for SqliteFile {
     fn is_gone<'a>(&'a self, owner: &'a OwnerId) -> BoxFuture<'a, Result<bool, Error>> {
         let own = Arc::clone(&self.owner);
         Box::pin(async move {
-            // A name that no owner here could have.
+            // Not an id that any owner here could have.
             let Ok(other) = Uuid::try_parse(owner.as_str()) else { return Ok(true) };
             self.readers.wait("look for a process", move || Ok(own.is_dead(other))).await
         })

@@ -15,14 +15,14 @@ use windlass::{
 use crate::fault::unavailable;
 use crate::queue::{Begin, Interrupted, Progress, Queue, Wake};
 
-/// A database that keeps records: who owns intents in it, and the questions.
-/// Each of them names the tenant. What is written takes the queue.
+/// A database for records: its owner id and its queries, each of which names the tenant.
+/// Writes go through the queue.
 pub(crate) trait Database: Send + Sync + 'static {
     /// How its writer waits.
     type Wake: Wake + Send + Sync + 'static;
 
-    /// Whether an intent is refused as long as the last write has failed. Else it
-    /// is a reason to try again at once.
+    /// Whether intents are refused without an attempt during an outage. Otherwise they
+    /// trigger one.
     const REFUSES_INTENTS_IN_OUTAGE: bool;
 
     /// Names the database in messages, without secrets.
@@ -62,13 +62,12 @@ pub(crate) trait Database: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>>;
 }
 
-/// Keeps call records in a database `D`, through a bounded queue and a writer
-/// with group commit.
+/// Stores call records in a database `D`, through a bounded write-behind queue and a
+/// writer with group commit.
 ///
-/// Records are expected once, under the UUIDv7 of the time of their call; a
-/// second record with the id of a kept one is ignored. Questions must be asked
-/// inside a tokio runtime. Dropping the store writes what is queued and waits
-/// for it, within the limits that its options set.
+/// Appending is idempotent, and the id must be a UUIDv7 with the time of the call; a
+/// second record with the same id is ignored. Queries need a Tokio runtime. Dropping the
+/// store flushes the queue, within the limits of its options.
 #[allow(private_bounds, reason = "sealed: the databases are ours")]
 pub struct QueuedStore<D: Database> {
     pub(crate) database: D,
@@ -81,7 +80,7 @@ pub struct QueuedStore<D: Database> {
 
 #[allow(private_bounds, reason = "sealed: the databases are ours")]
 impl<D: Database> QueuedStore<D> {
-    /// Lists and sums leave out what cannot be written for now, rather than fail.
+    /// Lists and sums leave out what cannot be committed at the moment, rather than fail.
     async fn flush_if_possible(&self) {
         if let Err(error) = self.flush().await {
             tracing::warn!(%error, "the answer leaves out records that are not written yet");
@@ -161,7 +160,7 @@ impl<D: Database> RecordStore for QueuedStore<D> {
         Box::pin(async move {
             let flushed = self.flush().await;
             match self.database.get(tenant, id).await? {
-                // It may be among those that could not be written.
+                // It may be among those that are not committed.
                 None => flushed.map(|()| None),
                 found => Ok(found),
             }

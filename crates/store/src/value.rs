@@ -1,4 +1,4 @@
-//! How the values of a record are stored, whatever the database.
+//! Encoding of a record's values, shared by all databases.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use windlass::{Details, Output, Status, Usage};
 /// The run-time bucket of calls that never ran; part of a key, so not null.
 pub(crate) const NEVER_RAN: i64 = -1;
 
-/// How far the time in a call's id may be from its `created_at`.
+/// Maximum difference between the time in a call's id and its `created_at`.
 pub(crate) const ID_SLACK_MS: i64 = 1000;
 
-/// How a status is stored. Part of the format of files and databases.
+/// The stored code of a status. Part of the format of files and databases.
 pub(crate) fn status_code(status: Status) -> i16 {
     match status {
         Status::Succeeded => 0,
@@ -36,8 +36,8 @@ pub(crate) fn duration(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }
 
-/// JSON may be written deeper than it may be read (127 levels). One such
-/// record must not take the page that it is on with it, so it is shown as text.
+/// JSON can be written deeper than it can be parsed (127 levels). Such a record is shown
+/// as text, rather than fail the page that it is on.
 pub(crate) fn read_json(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_else(|_| Value::String(json.to_owned()))
 }
@@ -46,7 +46,7 @@ pub(crate) fn read_output(json: &str) -> Output {
     serde_json::from_str(json).unwrap_or_else(|_| Output::text(json))
 }
 
-/// What models took, as the details of a record say.
+/// The model usage in the details of a record.
 pub(crate) fn usage_in(details: &str) -> Option<Usage> {
     serde_json::from_str::<Details>(details).ok()?.usage
 }

@@ -1,10 +1,10 @@
-//! One PostgreSQL server in a temporary folder, on a free port of the loopback
-//! interface. The tests of the store start servers of their own by this file,
-//! too, so it needs nothing but the standard library.
+//! A PostgreSQL server in a temporary folder, on a free loopback port. The store's tests
+//! include this file to start servers of their own, so it needs only the standard
+//! library.
 //!
-//! The server does not wait for the disk (`fsync = off`): these tests kill
-//! processes, not machines. It shares our process group, so Ctrl-C ends it;
-//! what a killed run left behind is removed by the next one.
+//! The server does not sync to disk (`fsync = off`): these tests kill processes, not
+//! machines. It shares our process group, so Ctrl-C ends it; what a killed run left
+//! behind is removed by the next one.
 
 use std::fs;
 use std::io;
@@ -25,12 +25,12 @@ pub(crate) struct Cluster {
     programs: PathBuf,
     folder: PathBuf,
     port: u16,
-    /// The server refuses to be root: then it is this user.
+    /// The server refuses to run as root: then it is run as this user.
     user: Option<(u32, u32)>,
     server: Option<Child>,
 }
 
-/// The folder with `initdb` and `postgres`: Debian's newest, or the path's.
+/// The folder with `initdb` and `postgres`: Debian's newest, or on the `PATH`.
 pub(crate) fn programs() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = versions
@@ -48,7 +48,7 @@ pub(crate) fn programs() -> Option<PathBuf> {
 }
 
 impl Cluster {
-    /// Makes a cluster and starts its server.
+    /// Creates a cluster and starts its server.
     pub(crate) fn start(programs: &Path) -> io::Result<Self> {
         remove_leftovers(programs);
         static STARTED: AtomicUsize = AtomicUsize::new(0);
@@ -77,12 +77,12 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The database `postgres` of this server.
+    /// URL of the database `postgres`.
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// Stops the server: `fast` tells clients, `immediate` is a crash.
+    /// Stops the server: `fast` disconnects clients, `immediate` is a crash.
     pub(crate) fn stop(&mut self, mode: &str) -> io::Result<()> {
         let Some(mut server) = self.server.take() else { return Ok(()) };
         self.command("pg_ctl")
@@ -93,7 +93,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts the server again, where it was.
+    /// Starts the server again with the same data.
     pub(crate) fn resume(&mut self) -> io::Result<()> {
         let log = fs::File::create(self.folder.join("log"))?;
         let mut server = self
@@ -110,7 +110,7 @@ impl Cluster {
         let give_up = Instant::now() + PATIENCE;
         while !self.is_ready()? {
             if server.try_wait()?.is_some() || Instant::now() > give_up {
-                // Only where it has not ended by itself.
+                // Only if it has not ended by itself.
                 let _ = server.kill();
                 let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
                 return Err(io::Error::other(format!("the server does not answer: {log}")));
@@ -153,8 +153,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The user `postgres`, where we are root: that is, where what we make is
-/// root's.
+/// The user `postgres`, if we are root and so our files would be root's.
 fn unprivileged(folder: &Path) -> io::Result<Option<(u32, u32)>> {
     use std::os::unix::fs::MetadataExt;
     if fs::metadata(folder)?.uid() != 0 {
@@ -170,7 +169,7 @@ fn unprivileged(folder: &Path) -> io::Result<Option<(u32, u32)>> {
     })
 }
 
-/// Stops servers whose run was killed, and removes their folders.
+/// Stops servers of killed runs, and removes their folders.
 fn remove_leftovers(programs: &Path) {
     for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -192,7 +191,7 @@ fn remove_leftovers(programs: &Path) {
     }
 }
 
-/// Whom the folder belongs to, where that is not us.
+/// The owner of the folder, if that is not us.
 fn unprivileged_owner(folder: &Path) -> io::Result<Option<(u32, u32)>> {
     use std::os::unix::fs::MetadataExt;
     let us = fs::metadata("/proc/self")?.uid();

@@ -1,5 +1,5 @@
-//! Prism (Stoplight, npm): serves documents as their APIs would, and refuses
-//! requests that do not fit them. The test that asks it is one of the executors'.
+//! Prism (Stoplight, npm): a mock server for API documents, which rejects invalid
+//! requests. The test that uses it belongs to the executors.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,12 +8,12 @@ use anyhow::{Context, ensure};
 
 use crate::run::{cargo, must, root, watched};
 
-/// The one whose false alarms are known.
+/// The version whose false positives are known.
 const VERSION: &str = "5.16.0";
-/// Where the tests find it.
+/// Environment variable with its location, for tests.
 const VARIABLE: &str = "WINDLASS_TEST_PRISM";
 
-/// Runs the tests that ask Prism, and says how many there were.
+/// Runs the tests that use Prism, and returns their number.
 pub(super) fn run() -> anyhow::Result<u64> {
     let program = installed()?;
     let words = ["test", "--quiet", "--package", "windlass-executors", "--test", "it"];
@@ -29,7 +29,7 @@ pub(super) fn run() -> anyhow::Result<u64> {
     Ok(passed)
 }
 
-/// The program, in a folder of its own under `target`.
+/// The program, in a folder under `target`.
 fn installed() -> anyhow::Result<PathBuf> {
     let folder = root().join("target/prism");
     let modules = folder.join("node_modules");

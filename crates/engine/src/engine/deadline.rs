@@ -37,6 +37,7 @@ pub(crate) enum StopReason {
 }
 
 impl<'a> Deadline<'a> {
+    /// Uses the call's own timeout, else the tool's, else the engine's.
     pub(super) fn new(
         request: &'a CallRequest,
         tool: &Tool,

@@ -2,37 +2,32 @@
 //! has found.
 
 use std::collections::HashSet;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use lru::LruCache;
 use parking_lot::Mutex;
 
 use super::Engine;
 use crate::call::context::Caller;
 use crate::tool::groups::Session;
 use crate::tool::search_tool;
+use crate::tool::session_shares::SessionShares;
 use crate::tool::{Exposure, Tool, ToolSpec};
 use crate::value::name::{TenantId, ToolName};
 use crate::value::secret::Secret;
 
-/// Maximum number of remembered sessions; the least recently used one is
-/// forgotten first.
-const MAX_SESSIONS: NonZeroUsize = match NonZeroUsize::new(10_000) {
-    Some(many) => many,
-    None => NonZeroUsize::MIN,
-};
+/// Maximum number of remembered sessions.
+const MAX_SESSIONS: usize = 10_000;
 /// The credential field that holds the API key.
 const KEY_FIELD: &str = "api_key";
 /// Maximum number of tools that a session has found.
 const MAX_ACTIVATED: usize = 1_000;
 
 /// Deferred tools that were activated, per session.
-pub(crate) struct ActivatedTools(Mutex<LruCache<Session, HashSet<ToolName>>>);
+pub(crate) struct ActivatedTools(Mutex<SessionShares<HashSet<ToolName>>>);
 
 impl Default for ActivatedTools {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(MAX_SESSIONS)))
+        Self(Mutex::new(SessionShares::new(MAX_SESSIONS)))
     }
 }
 
@@ -56,7 +51,7 @@ impl Engine {
     /// Activates deferred tools in a session.
     pub fn activate<'n>(&self, session: &Session, names: impl Iterator<Item = &'n ToolName>) {
         let mut sessions = self.0.activated.0.lock();
-        let own = sessions.get_or_insert_mut(session.clone(), HashSet::new);
+        let own = sessions.of(session, HashSet::new);
         for name in names {
             if own.len() < MAX_ACTIVATED {
                 own.insert(name.clone());
@@ -117,8 +112,9 @@ impl Engine {
             return tools;
         }
         let mut sessions = self.0.activated.0.lock();
-        let found = session.and_then(|session| sessions.get(session));
-        let is_found = |tool: &Tool| found.is_some_and(|found| found.contains(tool.name()));
+        let found = session.and_then(|session| sessions.touch(session));
+        let is_found =
+            |tool: &Tool| found.as_ref().is_some_and(|found| found.contains(tool.name()));
         // The search tool is listed only if there are deferred tools.
         tools.retain(|tool| match tool.spec().exposure {
             Exposure::Direct => true,

@@ -178,16 +178,36 @@ pub(crate) fn output_size(output: &Output, limit: usize) -> usize {
 /// Subtracts the size of a value from a budget, without serialising it.
 fn spend(value: &Value, left: &mut usize) -> bool {
     match value {
-        Value::Null | Value::Bool(_) => pay(5, left),
-        Value::Number(_) => pay(8, left),
-        Value::String(text) => pay(text.len() + 2, left),
         Value::Array(items) => {
             pay(2 + items.len(), left) && items.iter().all(|item| spend(item, left))
         }
         Value::Object(map) => {
-            pay(2, left)
-                && map.iter().all(|(key, item)| pay(key.len() + 4, left) && spend(item, left))
+            let mut plain = 2;
+            for (key, item) in map {
+                plain += key.len() + 4;
+                match plain_size(item) {
+                    Some(size) => plain += size,
+                    None if !spend(item, left) => return false,
+                    None => {}
+                }
+                if plain > *left {
+                    return false;
+                }
+            }
+            pay(plain, left)
         }
+        plain => pay(plain_size(plain).unwrap_or_default(), left),
+    }
+}
+
+/// The size of a value that holds no others.
+#[inline]
+fn plain_size(value: &Value) -> Option<usize> {
+    match value {
+        Value::Null | Value::Bool(_) => Some(5),
+        Value::Number(_) => Some(8),
+        Value::String(text) => Some(text.len() + 2),
+        Value::Array(_) | Value::Object(_) => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Groups of tools, switched on and off globally or per session. A session is a
 //! conversation of a tenant.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::tool::ToolBuilder;
 use crate::tool::executor::{BoxFuture, Executor};
 use crate::tool::native::schema_of;
+use crate::tool::session_shares::SessionShares;
 use crate::value::name::TenantId;
 
 /// Maximum number of remembered sessions; the oldest is forgotten first and
@@ -25,11 +26,15 @@ const MAX_SESSIONS: usize = 10_000;
 #[derive(Clone, Default)]
 pub struct Groups(Arc<RwLock<GroupTable>>);
 
-#[derive(Default)]
 struct GroupTable {
     groups: BTreeMap<String, Group>,
-    sessions: HashMap<Session, HashMap<String, bool>>,
-    oldest: VecDeque<Session>,
+    sessions: SessionShares<HashMap<String, bool>>,
+}
+
+impl Default for GroupTable {
+    fn default() -> Self {
+        Self { groups: BTreeMap::new(), sessions: SessionShares::new(MAX_SESSIONS) }
+    }
 }
 
 struct Group {
@@ -126,15 +131,13 @@ impl Groups {
         prepare(&mut own);
         own.extend(activate.iter().map(|name| ((*name).to_owned(), true)));
         own.extend(deactivate.iter().map(|name| ((*name).to_owned(), false)));
-        *state.session(session) = own;
+        *state.sessions.of(session, HashMap::new) = own;
         Ok(())
     }
 
     /// Resets the groups of a session to the global setting.
     pub fn reset_session(&self, session: &Session) {
-        let mut state = self.0.write();
-        state.sessions.remove(session);
-        state.oldest.retain(|known| known != session);
+        self.0.write().sessions.remove(session);
     }
 
     /// Whether a group is active. Unknown groups are active.
@@ -189,18 +192,6 @@ impl GroupTable {
                 ))
             }
         }
-    }
-
-    fn session(&mut self, session: &Session) -> &mut HashMap<String, bool> {
-        if !self.sessions.contains_key(session) {
-            if self.sessions.len() >= MAX_SESSIONS
-                && let Some(oldest) = self.oldest.pop_front()
-            {
-                self.sessions.remove(&oldest);
-            }
-            self.oldest.push_back(session.clone());
-        }
-        self.sessions.entry(session.clone()).or_default()
     }
 }
 

@@ -63,7 +63,8 @@ impl SseReader {
             let Some((&end, rest_of_it)) = end.split_first() else { break };
             rest = rest_of_it;
             let after_return = std::mem::replace(&mut self.after_return, end == b'\r');
-            if !(self.is_too_long || after_return && end == b'\n') {
+            let is_second_half = after_return && end == b'\n';
+            if !self.is_too_long && !is_second_half {
                 whole.extend(self.end_line());
             }
         }

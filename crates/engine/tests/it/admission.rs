@@ -1,4 +1,4 @@
-//! Admission: who runs, who waits, who comes next, who is refused.
+//! Admission control: concurrency limits, queueing, priority and refusal (backpressure).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -1,4 +1,5 @@
-//! Calls that wait for a person: asked for once, run once, recorded once.
+//! Approvals: each call that needs one is asked for once, runs once, and is recorded
+//! once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

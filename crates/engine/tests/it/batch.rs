@@ -1,4 +1,4 @@
-//! Batches: planned, run together where that is safe, answered in order.
+//! Batches: planned, run in parallel where that is safe, answered in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Results that are given again, and to whom.
+//! Result cache: hits, TTL, and who shares results with whom.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

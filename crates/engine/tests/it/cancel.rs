@@ -1,4 +1,4 @@
-//! Cancelling by call, batch and conversation, and callers that go away.
+//! Cancellation by call, batch and conversation, and callers that go away.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

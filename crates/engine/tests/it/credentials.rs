@@ -1,5 +1,4 @@
-//! Credentials from a store: who is asked when, what comes first, and that
-//! nothing of them shows.
+//! Credential stores: precedence, when they are asked, and that no secret leaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Definitions: what loads, what is refused, and what the refusal says.
+//! Definitions: what loads, what is rejected, and with which message.
 
 #![allow(
     clippy::unwrap_used,

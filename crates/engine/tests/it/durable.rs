@@ -1,5 +1,5 @@
-//! What a store that survives the process is told, and when: the intent before
-//! the effect, the record before the answer.
+//! Durability: a store gets the intent before the side effect, and the record before the
+//! response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

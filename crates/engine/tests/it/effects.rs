@@ -1,5 +1,5 @@
-//! What a model reads of a call that failed after it had begun, where doing it
-//! again could do harm: that it may have taken effect, and to look first.
+//! Feedback to the model about a call that failed after it had begun and is not safe to
+//! retry: it may have taken effect, so check first.
 
 use std::time::Duration;
 

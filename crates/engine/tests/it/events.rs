@@ -1,4 +1,4 @@
-//! Events: numbered, bounded, and never in the way.
+//! Events: numbered, bounded, and never blocking a call.
 
 use std::sync::mpsc;
 use std::time::Duration;

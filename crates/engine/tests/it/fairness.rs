@@ -1,8 +1,7 @@
-//! One tenant floods the engine: what the others notice of it.
+//! Fairness: one tenant floods the engine, and the others hardly notice.
 //!
-//! Twenty tenants share ten slots. Nineteen of them are modest: together they
-//! would keep half of the slots busy. The last one sends a hundred times as
-//! much as each of them.
+//! Twenty tenants share ten slots. Nineteen of them are modest: together they would keep
+//! half of the slots busy. The last one sends a hundred times as much as each of them.
 
 use std::ops::Range;
 use std::time::Duration;

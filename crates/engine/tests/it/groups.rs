@@ -1,4 +1,4 @@
-//! Tool groups: for everybody, for a session, and by the model itself.
+//! Tool groups, activated globally, for a session, and by the model itself.
 
 use serde_json::{Value, json};
 use windlass::{CallRequest, Context, Engine, ErrorKind, Session, TenantId, ToolBuilder};

@@ -1,4 +1,4 @@
-//! Hooks: run, rewrite, skip, stop; before, after and on error.
+//! Hooks: rewrite, skip and stop; before, after and on error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

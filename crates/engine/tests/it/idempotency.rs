@@ -1,4 +1,4 @@
-//! Calls with a key: one effect, one result, however often they are made.
+//! Idempotency keys: one side effect and one result, however often the call is made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -32,6 +32,7 @@ mod reload;
 mod requirements;
 mod retry;
 mod search;
+mod shares;
 mod sub_agent;
 mod support;
 mod tenants;

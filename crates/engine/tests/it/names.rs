@@ -1,4 +1,4 @@
-//! The names that models see: readable, at most 64 characters, never two alike.
+//! Wire names of tools: readable, at most 64 characters, unique.
 
 use std::collections::HashSet;
 

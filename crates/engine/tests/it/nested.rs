@@ -1,4 +1,4 @@
-//! Tools that call tools: no deadlock, bounded depth, one family.
+//! Tools that call tools: no deadlock, bounded depth, linked records.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,4 @@
-//! Every way in which a call can end: exactly one result, one record, one
-//! finished event.
+//! Every way in which a call can end: exactly one result, one record, one finished event.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! The events of a batch as S4 names them.
+//! Events of a batch under the names that front ends expect (S4).
 
 use std::sync::mpsc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Quotas of calls: by tenant, user, key and tool, wherever a call comes from.
+//! Quotas of calls by tenant, user, API key and tool, wherever a call comes from.
 
 use std::sync::Arc;
 use std::time::Duration;

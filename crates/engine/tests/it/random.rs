@@ -1,5 +1,5 @@
-//! Random arguments against a schema: the engine agrees with the schema, never
-//! panics, and answers every call once.
+//! Property tests of validation: the engine agrees with the schema, never panics, and
+//! answers every call once.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! Hot reload: a changed file swaps its tools, a broken one keeps them.
+//! Hot reload: a changed file replaces its tools, a broken one keeps them.
 
 use std::fs;
 use std::path::Path;

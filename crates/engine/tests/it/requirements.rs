@@ -1,5 +1,5 @@
-//! What the source documents fix by name or by number and no other test shows as a
-//! whole. `docs/requirements.md` says which demand each test shows.
+//! Requirements that fix names or numbers and that no other test shows as a whole.
+//! `docs/requirements.md` says which requirement each test shows.
 
 use std::sync::Arc;
 use std::time::Duration;

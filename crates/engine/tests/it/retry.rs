@@ -1,4 +1,4 @@
-//! Trying again: only what is safe, only what may pass, never a storm.
+//! Retries: only safe calls, only transient errors, with backoff and circuit breaker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

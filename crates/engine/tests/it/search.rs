@@ -1,4 +1,4 @@
-//! Tools that are found by words, and shown once they were.
+//! Tool search, and activation of the tools that it finds.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Sub-agents: calls in an own name, and a history of them.
+//! Sub-agents: calls under a name of their own, and the history of them.
 
 use std::sync::Arc;
 use std::time::Duration;

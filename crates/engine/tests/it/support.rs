@@ -1,4 +1,4 @@
-//! What several test modules use.
+//! Helpers shared by test modules.
 
 use std::future::ready;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Tools of tenants: each sees its own and everybody's, and nothing else.
+//! Tools of tenants: each sees its own and the shared ones, and nothing else.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,28 +1,28 @@
-//! What agents cost, from their results (S4.16).
+//! Cost summary of agents, from their results.
 
 use serde::Serialize;
 use serde_json::Value;
 use windlass::CallResult;
 
-/// What one agent took, with the agents that it called.
+/// Usage of one agent, including the agents that it called.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentCost {
     /// The agent.
     pub agent_name: String,
-    /// Tokens that models read.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens that they wrote.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// What that costs, in US dollars.
+    /// Estimated cost in US dollars.
     pub estimated_cost_usd: f64,
-    /// How often its model was asked.
+    /// Number of model requests.
     pub turns_used: u64,
-    /// How long it took.
+    /// Duration of the run.
     pub duration_ms: u64,
 }
 
-/// What the agents among these results took (S4.16's `getCostSummary`).
+/// The usage of each agent among these results.
 pub fn cost_summary<'r>(results: impl IntoIterator<Item = &'r CallResult>) -> Vec<AgentCost> {
     let about = |result: &'r CallResult| result.metadata()?.get("agentMetadata");
     let of = |about: &Value| AgentCost {

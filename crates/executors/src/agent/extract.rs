@@ -1,4 +1,4 @@
-//! Reads facts out of an agent's answer (S4.10's `extractMetadata`).
+//! Extracts metadata from an agent's answer, by JSON pointer or regular expression.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 use windlass::{Error, ErrorKind};
 
-/// A pattern that needs more is no pattern for a fact.
+/// Size limit of a compiled regular expression.
 const MAX_PATTERN: usize = 64 * 1024;
 
-/// What is read, by name.
+/// The extraction rules, by name.
 pub(super) struct Extract(Vec<(String, How)>);
 
 enum How {
-    /// From the JSON that the answer is, or has in it.
+    /// A JSON pointer into the JSON in the answer.
     Pointer(String),
-    /// The pattern's first group, else all that it finds.
+    /// A regular expression: its first group, or else the whole match.
     Pattern(Regex),
 }
 
@@ -35,7 +35,7 @@ impl Extract {
         facts.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The facts that the text has.
+    /// The metadata found in a text.
     pub(super) fn from(&self, text: &str) -> Map<String, Value> {
         let json = if self.0.is_empty() { None } else { json_in(text) };
         let found = self.0.iter().filter_map(|(name, how)| {
@@ -52,8 +52,7 @@ impl Extract {
     }
 }
 
-/// The JSON in a text: all of it, or what stands between the first and the last
-/// brace.
+/// The JSON in a text: all of it, or what is between the first and the last brace.
 fn json_in(text: &str) -> Option<Value> {
     let whole = serde_json::from_str(text).ok();
     whole.or_else(|| {

@@ -1,5 +1,5 @@
-//! What an agent may call: its own tools, not too many at once, not the same
-//! over and over.
+//! Guard for an agent's tool calls: only its own tools, a limit per turn, and loop
+//! detection.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,10 +14,10 @@ use windlass::{
 use super::shared_budget::SharedBudget;
 use super::{AgentSpec, RunScope, told};
 
-/// After this many turns with a warning a run that repeats itself is stopped.
+/// After this many turns with a warning, a looping run is stopped.
 const WARNINGS: usize = 2;
 
-/// Judges the calls of a run.
+/// Checks the calls of a run.
 pub(super) struct Gate {
     pub(super) run: Arc<str>,
     /// The agent's own call.
@@ -28,15 +28,15 @@ pub(super) struct Gate {
     pub(super) max_per_turn: usize,
     pub(super) max_repeats: u32,
     pub(super) shared_budget: SharedBudget,
-    /// The wire names of the tools that the model was told of.
+    /// Wire names of the tools that the model was given.
     pub(super) allowed: HashSet<String>,
     pub(super) turn: u32,
-    /// The place of the next call in its turn.
+    /// Position of the next call in its turn.
     pub(super) place: usize,
     seen: HashMap<u64, Seen>,
-    /// The turns in which it was warned: a model reads warnings turn by turn.
+    /// Turns with a loop warning; a model reads warnings only between turns.
     warned: HashSet<u32>,
-    /// The turns in which it wanted more calls than it has.
+    /// Turns in which the model exceeded its budget of calls.
     overdrawn: HashSet<u32>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Gate {
 #[derive(Default)]
 struct Seen {
     result: u64,
-    /// How often in a row that was its result.
+    /// How many times in a row it gave that result.
     times: u32,
 }
 
@@ -76,13 +76,12 @@ impl Gate {
         }
     }
 
-    /// The next turn begins.
+    /// Begins the next turn.
     pub(super) fn begin(&mut self, turn: u32, allowed: HashSet<String>) {
         (self.turn, self.place, self.allowed) = (turn, 0, allowed);
     }
 
-    /// Lets a call through, named so that it does not happen twice, or says why
-    /// not.
+    /// Allows a call and gives it an idempotency key, or refuses it and says why.
     pub(super) fn judge(
         &mut self,
         call: &ModelCall,
@@ -115,7 +114,7 @@ impl Gate {
             return Err(refusal(ErrorKind::RateLimited, told::no_calls_left(self.lang)));
         }
         let id = format!("{}.{}.{place}", self.run, self.turn);
-        // An agent's run has a memory of its own.
+        // A nested agent has a run log of its own, from which it resumes: it needs no key.
         Ok(match tool.spec() {
             spec if spec.kind == Kind::Agent => {
                 let scope = RunScope { parent: Some(self.call), run: id.into() };
@@ -126,7 +125,7 @@ impl Gate {
         })
     }
 
-    /// Remembers what came of calls.
+    /// Remembers the results of calls.
     pub(super) fn heed(&mut self, calls: &[ModelCall], results: &[CallResult]) {
         for (call, result) in calls.iter().zip(results) {
             let seen = self.seen.entry(fingerprint(&call.name, &call.arguments)).or_default();
@@ -142,13 +141,12 @@ impl Gate {
         }
     }
 
-    /// Whether it was told often enough that it repeats itself.
+    /// Whether it was warned often enough about repeating itself.
     pub(super) fn is_in_a_loop(&self) -> bool {
         self.warned.len() > WARNINGS
     }
 
-    /// Whether it goes on to call tools although its calls are used up, and it was
-    /// told so.
+    /// Whether it still calls tools after it was told that its budget of calls is spent.
     pub(super) fn is_overdrawn(&self) -> bool {
         self.overdrawn.len() > 1
     }
@@ -159,7 +157,7 @@ fn refusal(kind: ErrorKind, feedback: impl Into<String>) -> Error {
     Error::new(kind, feedback.clone()).with_feedback(feedback)
 }
 
-/// What is the same for the same call, however its arguments are written.
+/// A hash of tool and arguments that is independent of how the arguments are written.
 fn fingerprint(name: &str, arguments: &Value) -> u64 {
     let arguments = match arguments {
         Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| arguments.clone()),

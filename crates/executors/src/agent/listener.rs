@@ -1,4 +1,4 @@
-//! Who hears what an agent does, and what there is to hear.
+//! Progress events of an agent's run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,54 +6,54 @@ use std::time::Duration;
 use serde_json::Value;
 use windlass::Usage;
 
-/// Hears what an agent does, and what the agents do that it calls: a context
-/// object of its call.
+/// Receives the events of an agent and of the agents that it calls. A context object of
+/// its call.
 #[derive(Clone)]
 pub struct Listener(pub(super) Arc<dyn Fn(&RunEvent<'_>) + Send + Sync>);
 
 impl Listener {
-    /// Calls back for everything. The callback runs on the agent's own task, so
-    /// it should be short.
+    /// A listener with a callback. It runs on the agent's own task, so it should be
+    /// short.
     pub fn new(hear: impl Fn(&RunEvent<'_>) + Send + Sync + 'static) -> Self {
         Self(Arc::new(hear))
     }
 }
 
-/// Something that an agent does.
+/// An event of a run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunEvent<'e> {
-    /// It asks its model.
+    /// A request to the model.
     Turn {
         /// The agent.
         agent: &'e str,
         /// The run.
         run: &'e str,
-        /// Which turn, from 1.
+        /// The turn, from 1.
         turn: u32,
-        /// How many it may take.
+        /// The maximum number of turns.
         max_turns: u32,
     },
-    /// Its model writes.
+    /// A chunk of the model's text.
     Text {
         /// The agent.
         agent: &'e str,
         /// The run.
         run: &'e str,
-        /// What it writes next.
+        /// The text of the chunk.
         text: &'e str,
     },
-    /// Its answer broke off, and the model is asked again: what it has written
-    /// in this turn counts for nothing.
+    /// The stream broke off and the request is repeated: discard the text of this turn so
+    /// far.
     Restart {
         /// The agent.
         agent: &'e str,
         /// The run.
         run: &'e str,
-        /// What it has written.
+        /// The discarded text.
         text: &'e str,
     },
-    /// It calls a tool.
+    /// A tool call.
     Call {
         /// The agent.
         agent: &'e str,
@@ -61,10 +61,10 @@ pub enum RunEvent<'e> {
         run: &'e str,
         /// The tool.
         tool: &'e str,
-        /// What the model wrote.
+        /// The arguments, as the model wrote them.
         arguments: &'e Value,
     },
-    /// A tool has ended.
+    /// The end of a tool call.
     Result {
         /// The agent.
         agent: &'e str,
@@ -72,18 +72,18 @@ pub enum RunEvent<'e> {
         run: &'e str,
         /// The tool.
         tool: &'e str,
-        /// Whether it gave a result.
+        /// Whether it succeeded.
         is_success: bool,
         /// How long it ran.
         run_time: Duration,
     },
-    /// It has used this much so far, with the agents that it called.
+    /// Usage so far, including the agents that it called.
     Used {
         /// The agent.
         agent: &'e str,
         /// The run.
         run: &'e str,
-        /// How much.
+        /// The usage.
         usage: Usage,
     },
 }

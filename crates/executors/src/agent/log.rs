@@ -1,4 +1,4 @@
-//! What is kept of a run, and by whom.
+//! [`RunLog`]: append-only log of agent runs, from which they are resumed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,66 +8,66 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass::{BoxFuture, CallId, Error, ErrorKind, TenantId, Usage};
 
-/// How many runs a log in memory keeps.
+/// Maximum number of runs kept by the log in memory.
 const MAX_RUNS: usize = 10_000;
 
-/// Something that happened in a run. What happened last of a turn counts.
+/// An entry of the log. Of several for the same turn, the last one counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
-    /// It began.
+    /// The run began.
     Began {
         /// The agent's tool.
         tool: String,
         /// Its arguments.
         input: Value,
-        /// The call that began it.
+        /// The call that began the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallId>,
-        /// What was said before in its conversation.
+        /// Earlier messages of the conversation.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         history: Vec<Value>,
-        /// The conversation that it belongs to, where somebody named one.
+        /// The conversation, if it was given a name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conversation: Option<String>,
-        /// The person on whose behalf it runs.
+        /// The user on whose behalf it runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user: Option<String>,
     },
-    /// Another call goes on with it. Whoever drove it until then finds this at
-    /// the place of its own next entry, and stops.
+    /// Another call resumes the run. The previous driver finds this entry at the number
+    /// of its own next one, and stops (optimistic locking).
     Resumed {
-        /// That call.
+        /// The resuming call.
         call: CallId,
     },
-    /// The model answered, or has begun to: nothing of it happens before this
-    /// is kept.
+    /// The model's answer, complete or partial. No tool call with side effects starts
+    /// before its entry is stored.
     Answered {
-        /// Which turn, from 1.
+        /// The turn, from 1.
         turn: u32,
-        /// Its message, as far as it was written.
+        /// The message, as far as it was received.
         message: Value,
-        /// Which of its calls, from 0, broke off before they were complete: in
-        /// the message they look like any other.
+        /// Indices of calls that were cut off: in the message they look like complete
+        /// ones.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         broken: Vec<usize>,
-        /// What it took.
+        /// The usage of the request.
         usage: Usage,
     },
-    /// The calls of a turn have their results.
+    /// The results of a turn's calls.
     Results {
-        /// The messages that the model is to read next.
+        /// The messages that answer the calls.
         messages: Vec<Value>,
         /// The tools that were called.
         tools: Vec<String>,
-        /// What agents among them took.
+        /// The usage of agents among them.
         usage: Usage,
     },
-    /// It ended.
+    /// The run ended.
     Ended {
-        /// Why.
+        /// The reason.
         stop: Stop,
-        /// What it said.
+        /// The final text.
         text: String,
     },
 }
@@ -76,28 +76,28 @@ pub enum Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
-    /// The model had nothing more to call.
+    /// The model made no more calls.
     Done,
-    /// It has asked its model as often as it may.
+    /// The maximum number of turns is reached.
     MaxTurns,
-    /// Its tokens are used up.
+    /// The token budget is spent.
     Tokens,
-    /// Its money is used up.
+    /// The cost budget is spent.
     Cost,
-    /// Its time is used up.
+    /// The time budget is spent.
     Time,
-    /// Its calls are used up.
+    /// The budget of calls is spent.
     Calls,
-    /// It kept repeating itself.
+    /// Loop detection stopped it.
     Loop,
-    /// Its last answer is as long as it may be, and not complete.
+    /// The last answer was cut off at the maximum number of tokens.
     MaxTokens,
-    /// Its model does not want to answer.
+    /// The model refused to answer.
     Refused,
 }
 
 impl Entry {
-    /// The call that drives a run, or was the last to.
+    /// The call that drives the run, or drove it last.
     pub fn last_call(entries: &[Self]) -> Option<CallId> {
         entries.iter().rev().find_map(|entry| match entry {
             Self::Began { call, .. } => *call,
@@ -107,16 +107,16 @@ impl Entry {
     }
 }
 
-/// The error of whoever drives a run that another call goes on with.
+/// The error of a driver whose run was resumed by another call.
 pub fn taken_over(run: &str) -> Error {
     Error::new(ErrorKind::Conflict, format!("another call goes on with the run {run}"))
 }
 
-/// Keeps runs. What was appended is kept for good once the future ends.
+/// A store for runs. An entry is durable once the future of its `append` is ready.
 pub trait RunLog: Send + Sync + 'static {
-    /// Keeps the entry of this number, from 0. Where there is one already,
-    /// somebody else goes on with the run: [`taken_over`]. Nothing that changes
-    /// something begins before its turn is kept, so a run has one driver.
+    /// Appends the entry with this number, from 0. If there is one already, another
+    /// driver has taken over: [`taken_over`]. Since side effects wait for their entry, a
+    /// run has only one driver.
     fn append<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -125,7 +125,7 @@ pub trait RunLog: Send + Sync + 'static {
         entry: &'a Entry,
     ) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// All entries of a run, in order; none where there is no such run.
+    /// All entries of a run in order; none if there is no such run.
     fn read<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -133,7 +133,7 @@ pub trait RunLog: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Vec<Entry>, Error>>;
 }
 
-/// Keeps the newest runs in memory.
+/// A log in memory, which keeps the newest runs.
 #[derive(Default)]
 pub struct MemoryLog(Mutex<KeptRun>);
 
@@ -157,7 +157,7 @@ impl RunLog for MemoryLog {
             Some(next) if next != number as usize => {
                 return Box::pin(std::future::ready(Err(taken_over(run))));
             }
-            // Its beginning had to go, so the rest is of no use.
+            // The run's first entries were evicted, so the rest is useless.
             None if number > 0 => return Box::pin(std::future::ready(Ok(()))),
             _ => {}
         }

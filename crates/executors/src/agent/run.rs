@@ -1,4 +1,4 @@
-//! One run of an agent: from its first message to its answer.
+//! The agent loop: one run, from its first message to its final answer.
 
 mod recall;
 mod turn;
@@ -21,7 +21,7 @@ use super::{Agent, History, RunScope, told};
 use crate::model::text_of;
 use writing::Writing;
 
-/// The tool by which a model reads on in a result that was cut.
+/// The tool with which a model reads the rest of a truncated result.
 const READ_OUTPUT: &str = "read_output";
 
 /// Runs an agent.
@@ -47,33 +47,33 @@ struct Run<'a> {
     tools: &'a Tools,
     id: Arc<str>,
     conversation: Arc<str>,
-    /// What its calls carry.
+    /// The context of its tool calls.
     context: Arc<Context>,
     gate: Arc<Mutex<Gate>>,
     shared_budget: SharedBudget,
     listener: Option<Arc<Listener>>,
     began: Instant,
     messages: Vec<Value>,
-    /// Where the conversation is kept for another run.
+    /// The conversation to which the messages are added.
     history: Option<Arc<History>>,
     turn: u32,
-    /// The number of the next entry of the log.
+    /// Number of the next log entry.
     entries: u32,
-    /// A message whose calls have no results yet, from an earlier process, and
-    /// which of them are not complete.
+    /// From the log: a message whose calls have no results yet, and the indices of its
+    /// incomplete calls.
     unanswered: Option<(Value, Vec<usize>)>,
     ended: Option<(Stop, String)>,
-    /// The answer that the model is writing.
+    /// The answer that is being streamed.
     writing: Option<Writing>,
     last_text: String,
-    /// Whether a result was cut, so that there is something to read on in.
+    /// Whether a result was truncated, so that `read_output` is needed.
     was_cut: bool,
     usage: Usage,
     /// The tools that were called, in order.
     called: Vec<String>,
 }
 
-/// Whoever gives a run up pays for what its model has written by then.
+/// If the run is dropped, what the model has written so far is still paid for.
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         self.break_off();
@@ -81,7 +81,7 @@ impl Drop for Run<'_> {
 }
 
 impl<'a> Run<'a> {
-    /// Begins a run, or finds out how far it had come.
+    /// Begins a run, or resumes it from the log.
     async fn open(agent: &'a Agent, call: &'a Call, tools: &'a Tools) -> Result<Self, Error> {
         let scope = call.object::<RunScope>();
         let scope = scope.filter(|scope| scope.parent == call.caller().parent);
@@ -132,12 +132,12 @@ impl<'a> Run<'a> {
             called: Vec::new(),
         };
         run.begin_or_resume().await?;
-        // What was cut before can be read on in.
+        // A result that was truncated earlier can still be read.
         run.was_cut = run.messages.iter().any(|said| said.to_string().contains(READ_OUTPUT));
         Ok(run)
     }
 
-    /// Lets it go on until it stops, and keeps that it did.
+    /// Drives the run until it stops, and logs the end.
     async fn drive(&mut self) -> Result<(Stop, String), Error> {
         if let Some(ended) = self.ended.take() {
             return Ok(ended);
@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
             None => self.turns().await?,
             Some(time) => match tokio::time::timeout(time, self.turns()).await {
                 Ok(stop) => stop?,
-                // What it gave up is given up by the engine, too.
+                // Calls that were dropped with the turn are cancelled by the engine.
                 Err(_) => {
                     self.break_off();
                     Stop::Time
@@ -158,7 +158,7 @@ impl<'a> Run<'a> {
         self.keep(Entry::Ended { stop, text: text.clone() }).await?;
         if let Some(history) = &self.history {
             let mut messages = self.messages.clone();
-            // Where the model has not had the last word, this is what was said.
+            // If the run was stopped by a limit, the text says so.
             if !matches!(stop, Stop::Done | Stop::MaxTokens | Stop::Refused) {
                 messages.push(agent.model.api().assistant(&text));
             }
@@ -167,8 +167,8 @@ impl<'a> Run<'a> {
         Ok((stop, text))
     }
 
-    /// Asks the model and runs what it asks for, until there is nothing more to
-    /// do.
+    /// The loop: asks the model and runs its calls until it makes none or a limit is
+    /// reached.
     async fn turns(&mut self) -> Result<Stop, Error> {
         if let Some((message, broken)) = self.unanswered.take()
             && let Some(stop) = self.answer_again(message, &broken).await?
@@ -191,7 +191,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Why the model is not asked again.
+    /// The limit that is reached, if any.
     fn must_stop(&self) -> Option<Stop> {
         let gate = self.gate.lock();
         match () {
@@ -202,16 +202,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The tools that the model is told of. What the agent names itself may be
-    /// hidden from everybody else.
+    /// The tools that the model is given. Those that the agent names itself may be hidden
+    /// from everybody else.
     fn declared(&self) -> Vec<Arc<Tool>> {
         let spec = &self.agent.spec;
         let own = self.call.tool().name();
         let mut tools = self.tools.active_in(&self.conversation);
-        // Where tools are deferred, the one that finds them is shown as well.
+        // If tools are deferred, `tool_search` is given as well.
         let is_hidden = |tool: &Tool| tool.spec().exposure == Exposure::Hidden;
         let may_find = self.tools.defers(|tool| spec.allows(tool));
-        // So is the one that reads on, once there is something to read.
+        // `read_output` is given once a result was truncated.
         let reads_on = |tool: &Tool| self.was_cut && tool.name().as_str() == READ_OUTPUT;
         tools.retain(|tool| match is_hidden(tool) {
             true => may_find,
@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
         tools
     }
 
-    /// Remembers the last thing that the model said.
+    /// Remembers the model's last text.
     fn say(&mut self, message: &Value) {
         let text = text_of(self.agent.model.api(), message);
         if !text.trim().is_empty() {
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How it went (S4.3's `agentMetadata`, S4.16).
+    /// Metadata of the run: turns, tools, usage and cost.
     fn about(&self) -> Value {
         json!({
             "agentName": self.agent.name,
@@ -259,7 +259,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// The result.
+    /// The result of the run.
     fn output(&self, stop: Stop, text: String) -> Output {
         let mut about = self.about();
         about["stop"] = json!(stop);

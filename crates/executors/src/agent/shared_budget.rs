@@ -1,5 +1,5 @@
-//! What a run may take, with the agents below it: a shared_budget out of which all of
-//! them pay, and which those above have a look into.
+//! Budget of a run, shared with the agents below it: each of them pays from its own
+//! budget and from all budgets above.
 
 use std::iter;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use windlass::Usage;
 use super::log::Stop;
 use super::spec::Budget;
 
-/// A run's shared_budget. What is taken from it is taken from all above, too. Cheap to
-/// clone; a context object of the calls that the run makes.
+/// The budget of a run. What is spent is deducted from all budgets above, too. Cheap to
+/// clone; a context object of the run's calls.
 #[derive(Clone)]
 pub(super) struct SharedBudget(Arc<BudgetState>);
 
@@ -24,7 +24,7 @@ struct BudgetState {
 #[derive(Default)]
 struct Spent {
     usage: Usage,
-    /// What agents below had taken before, in earlier calls, which have paid.
+    /// Usage of agents below in earlier calls, which have been paid for.
     before: Usage,
     calls: u64,
 }
@@ -35,37 +35,37 @@ impl SharedBudget {
         Self(Arc::new(BudgetState { budget, above, taken }))
     }
 
-    /// This one and those above.
+    /// This budget and those above.
     fn all(&self) -> impl Iterator<Item = &BudgetState> {
         iter::successors(Some(&*self.0), |own| own.above.as_ref().map(|above| &*above.0))
     }
 
-    /// Pays for what a model took.
+    /// Pays for a model request.
     pub(super) fn pay(&self, usage: Usage) {
         self.all().for_each(|own| own.taken.lock().usage += usage);
     }
 
-    /// Takes what was paid in an earlier call of the run.
+    /// Adds usage that an earlier call of the run has paid for.
     pub(super) fn recall(&self, usage: Usage) {
         self.pay(usage);
         self.all().skip(1).for_each(|above| above.taken.lock().before += usage);
     }
 
-    /// Pays for what a run took in all, as far as nobody has: agents below have
-    /// paid themselves, other tools that ask models have not.
+    /// Pays for the rest of a run's total usage: agents below have paid for themselves,
+    /// other tools that use models have not.
     pub(super) fn settle(&self, total: Usage) {
         let more = beyond(total, self.0.taken.lock().usage);
         self.pay(more);
     }
 
-    /// What was taken that the run does not know of: agents below it have not
-    /// come to their end.
+    /// Usage that the run does not know of yet, because agents below it have not
+    /// finished.
     pub(super) fn unknown(&self, known: Usage) -> Usage {
         let taken = self.0.taken.lock();
         beyond(beyond(taken.usage, taken.before), known)
     }
 
-    /// Takes a call, if there is one left.
+    /// Takes one call from the budget, if there is one left.
     pub(super) fn take_call(&self) -> bool {
         let is_left =
             |own: &BudgetState| own.budget.calls.is_none_or(|most| own.taken.lock().calls < most);
@@ -76,12 +76,12 @@ impl SharedBudget {
         may
     }
 
-    /// Takes calls that were made before.
+    /// Deducts calls that were made before.
     pub(super) fn take_calls(&self, calls: u64) {
         self.all().for_each(|own| own.taken.lock().calls += calls);
     }
 
-    /// What is used up, here or above.
+    /// Which limit is reached, here or above.
     pub(super) fn is_empty(&self) -> Option<Stop> {
         self.all().find_map(|own| {
             let usage = own.taken.lock().usage;
@@ -96,14 +96,14 @@ impl SharedBudget {
     }
 }
 
-/// What is in one and not in the other.
+/// The difference of two usages.
 fn beyond(all: Usage, known: Usage) -> Usage {
     Usage {
         input_tokens: all.input_tokens.saturating_sub(known.input_tokens),
         output_tokens: all.output_tokens.saturating_sub(known.output_tokens),
         cache_read_tokens: all.cache_read_tokens.saturating_sub(known.cache_read_tokens),
         cache_write_tokens: all.cache_write_tokens.saturating_sub(known.cache_write_tokens),
-        // Sums in another order differ in their last digits.
+        // Tolerates rounding: floating-point sums depend on their order.
         cost_usd: Some(all.cost_usd - known.cost_usd).filter(|more| *more > 1e-9).unwrap_or(0.0),
     }
 }

@@ -1,4 +1,4 @@
-//! [`AgentSpec`]: what an agent is, as data.
+//! [`AgentSpec`]: an agent's configuration, as plain data.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,72 +7,73 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass::{Text, ToolSpec};
 
-/// An agent, described (S4.10).
+/// The configuration of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSpec {
     /// The model: `claude-sonnet-4-20250514`, or `provider/model`.
     pub model: String,
-    /// Who is asked in its place while it is overloaded; empty for nobody.
+    /// The fallback model for when the first one is overloaded; empty for none.
     #[serde(default)]
     pub fallback: Option<String>,
-    /// What the model is told to be.
+    /// The system prompt.
     #[serde(default)]
     pub system: Text,
-    /// The tools that it may call; `*` is for all that its caller sees.
+    /// The tools that it may call; `*` stands for all that its caller can see.
     #[serde(default)]
     pub tools: Vec<String>,
     /// Groups of tools that it may call.
     #[serde(default)]
     pub groups: Vec<String>,
-    /// How much it may write in a turn.
+    /// Maximum number of output tokens in a turn.
     #[serde(default = "max_tokens")]
     pub max_tokens: u64,
-    /// How often the model is asked (S4.9).
+    /// Maximum number of turns.
     #[serde(default = "max_turns")]
     pub max_turns: u32,
-    /// How many tools it may call in a turn (S3.24).
+    /// Maximum number of tool calls in a turn.
     #[serde(default = "max_calls_per_turn")]
     pub max_calls_per_turn: usize,
-    /// How often the same call may give the same result before the agent is told
-    /// so; 0: as often as it likes.
+    /// Loop detection: how often the same call may give the same result before a warning;
+    /// 0 turns it off.
     #[serde(default = "max_repeats")]
     pub max_repeats: u32,
-    /// How freely it chooses its words.
+    /// The sampling temperature.
     #[serde(default)]
     pub temperature: Option<f64>,
-    /// The first message, with `{{name}}` for arguments and `{{input}}` for all
-    /// of them; their JSON if nothing is said.
+    /// Template of the first message, with `{{name}}` for an argument and `{{input}}` for
+    /// all of them. By default the arguments as JSON.
     #[serde(default)]
     pub input_template: Option<String>,
-    /// What is read out of its answer: a JSON pointer, or a pattern with a group.
+    /// Metadata to extract from the answer: JSON pointers, or regular expressions with a
+    /// group.
     #[serde(default)]
     pub extract: BTreeMap<String, String>,
-    /// What a run may take.
+    /// Budget of a run.
     #[serde(default)]
     pub budget: Budget,
-    /// Whether its tools begin while the model still writes.
+    /// Whether tool calls start while the model is still streaming.
     #[serde(default = "yes")]
     pub stream: bool,
 }
 
-/// What a run may take; where it is used up, the run ends with what there is.
+/// Budget of a run; when it is spent, the run ends with what it has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
-    /// Tokens, those of agents that it calls included.
+    /// Tokens, including those of agents that it calls.
     pub tokens: Option<u64>,
     /// US dollars.
     pub cost: Option<f64>,
-    /// Time.
+    /// Duration.
     #[serde(with = "windlass::duration::option")]
     pub time: Option<Duration>,
-    /// Calls of tools.
+    /// Tool calls.
     pub calls: Option<u64>,
 }
 
 impl AgentSpec {
-    /// An agent with this model, and the defaults of everything else.
+    /// An agent with this model, and defaults for everything else.
     pub fn new(model: impl Into<String>) -> Self {
         Self {
             model: model.into(),
@@ -92,12 +93,12 @@ impl AgentSpec {
         }
     }
 
-    /// Reads what a definition's entry says.
+    /// Parses the entry of a definition.
     pub(super) fn read(entry: &windlass::Entry) -> Result<Self, String> {
         serde_json::from_value(Value::Object(entry.config.clone())).map_err(|why| why.to_string())
     }
 
-    /// Says what cannot be right.
+    /// Checks the values.
     pub(super) fn check(&self) -> Result<(), String> {
         match () {
             () if self.max_turns == 0 => Err("`max_turns` is at least 1".to_owned()),
@@ -109,8 +110,7 @@ impl AgentSpec {
         }
     }
 
-    /// Whether it may call a tool: one that it names, by `*` as the end of a name
-    /// as well, or one of its groups.
+    /// Whether it may call a tool: by name, by a pattern that ends in `*`, or by group.
     pub(super) fn allows(&self, tool: &ToolSpec) -> bool {
         let (name, wire, hashed) = (tool.name.as_str(), tool.name.wire(), tool.name.hashed());
         let named = |own: &String| match own.strip_suffix('*') {
@@ -121,11 +121,11 @@ impl AgentSpec {
         self.tools.iter().any(named) || self.groups.iter().any(grouped)
     }
 
-    /// The first message (S4.10).
+    /// The first message of a run.
     pub(super) fn first_message(&self, input: &Value) -> String {
         let pretty = || serde_json::to_string_pretty(input).unwrap_or_default();
         let Some(template) = &self.input_template else {
-            // A message that is all there is needs no JSON around it.
+            // A single `message` argument is sent without JSON around it.
             return match (input.as_object().map(|input| input.len()), input["message"].as_str()) {
                 (Some(1), Some(message)) => message.to_owned(),
                 _ => pretty(),
@@ -133,7 +133,7 @@ impl AgentSpec {
         };
         let mut message = String::new();
         let mut rest = template.as_str();
-        // What an argument says is put in as it is, and not looked at again.
+        // Arguments are inserted literally; `{{…}}` in them is not expanded.
         while let Some((before, after)) = rest.split_once("{{") {
             message.push_str(before);
             let Some((name, after)) = after.split_once("}}") else {

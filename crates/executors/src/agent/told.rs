@@ -1,11 +1,11 @@
-//! What agents say themselves, in English and Chinese (S4.11, S4.13).
+//! Texts written by agents themselves, in English and Chinese.
 
 use windlass::{Error, Lang};
 
 use super::log::Stop;
 use super::spec::AgentSpec;
 
-/// The text of an answer without one.
+/// The text of an empty answer.
 pub(super) fn nothing(lang: Lang) -> &'static str {
     match lang {
         Lang::Zh => "(无输出)",
@@ -13,7 +13,7 @@ pub(super) fn nothing(lang: Lang) -> &'static str {
     }
 }
 
-/// The answer of an agent that was stopped: why, and what it had said last.
+/// The answer of a stopped agent: the reason, and its last text.
 pub(super) fn stopped(agent: &str, stop: Stop, spec: &AgentSpec, last: &str, lang: Lang) -> String {
     let AgentSpec { max_turns, max_tokens, .. } = spec;
     let last = if last.trim().is_empty() { nothing(lang) } else { last };
@@ -42,7 +42,7 @@ pub(super) fn stopped(agent: &str, stop: Stop, spec: &AgentSpec, last: &str, lan
     }
 }
 
-/// The answer of a model that gave none; the API's word for it.
+/// The answer of a model that refused, with the API's reason.
 pub(super) fn refused(word: &str, lang: Lang) -> String {
     match lang {
         Lang::Zh => format!("(模型拒绝回答: {word})"),
@@ -50,8 +50,7 @@ pub(super) fn refused(word: &str, lang: Lang) -> String {
     }
 }
 
-/// The error of an agent that failed, for the operator and for the model that
-/// called it.
+/// The error of a failed agent, for the operator and for the model that called it.
 pub(super) fn failed(agent: &str, cause: Error, lang: Lang) -> Error {
     let why = cause.message();
     let feedback = match lang {
@@ -70,7 +69,7 @@ pub(super) fn failed(agent: &str, cause: Error, lang: Lang) -> Error {
     error.with_source(cause)
 }
 
-/// What a model is told that repeats itself.
+/// The warning for a model that repeats itself.
 pub(super) fn repeats(tool: &str, times: u32, lang: Lang) -> String {
     match lang {
         Lang::Zh => format!(
@@ -83,7 +82,7 @@ pub(super) fn repeats(tool: &str, times: u32, lang: Lang) -> String {
     }
 }
 
-/// What a model is told that calls too many tools at once.
+/// The error for a model that makes too many calls in a turn.
 pub(super) fn too_many(most: usize, lang: Lang) -> String {
     match lang {
         Lang::Zh => format!("每轮最多调用 {most} 个工具。请在下一轮发送其余调用。"),
@@ -93,7 +92,7 @@ pub(super) fn too_many(most: usize, lang: Lang) -> String {
     }
 }
 
-/// What a model is told whose calls are used up.
+/// The error for a model whose budget of calls is spent.
 pub(super) fn no_calls_left(lang: Lang) -> &'static str {
     match lang {
         Lang::Zh => "工具调用次数已用完。请根据已有信息回答。",

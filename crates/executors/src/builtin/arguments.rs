@@ -1,10 +1,9 @@
-//! [`Arguments`]: typed access to what a tool was called with, and the choice
-//! of an operation by its name.
+//! [`Arguments`]: typed access to a call's arguments, and dispatch by operation.
 //!
-//! The engine has checked the arguments against the schema, but a schema does
-//! not say which parameters an operation needs. That is said here, in errors
-//! that name the operation and the parameter. A `null` counts as not given,
-//! because models write it for what they leave out.
+//! The engine has validated the arguments against the schema, but a schema does not say
+//! which parameters an operation needs. That is checked here, with errors that name the
+//! operation and the parameter. `null` counts as absent, because models write it for what
+//! they omit.
 
 use serde_json::{Map, Value};
 use windlass::{Error, ErrorKind, Output};
@@ -33,7 +32,7 @@ pub(super) fn dispatch(
     }
 }
 
-/// The error of arguments that do not fit together.
+/// The error of an invalid combination of arguments.
 pub(super) fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArguments, message)
 }
@@ -91,7 +90,7 @@ impl<'a> Arguments<'a> {
         self.typed(name, "a number", Value::as_f64)?.ok_or_else(|| self.missing(name))
     }
 
-    /// A switch; off where it is not given.
+    /// A boolean; `false` if absent.
     pub(super) fn flag(&self, name: &str) -> Result<bool, Error> {
         Ok(self.typed(name, "true or false", Value::as_bool)?.unwrap_or(false))
     }
@@ -105,7 +104,7 @@ impl<'a> Arguments<'a> {
         self.typed(name, "an object", Value::as_object)?.ok_or_else(|| self.missing(name))
     }
 
-    /// The error of a parameter that must be given and is not.
+    /// The error of a missing required parameter.
     pub(super) fn missing(&self, name: &str) -> Error {
         match self.get("operation").and_then(Value::as_str) {
             Some(operation) => {
@@ -131,7 +130,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// A whole number, also where it is written as `3.0`.
+/// An integer, even if it is written as `3.0`.
 fn whole(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| {
         let float = value.as_f64()?;

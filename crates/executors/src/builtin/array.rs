@@ -1,6 +1,6 @@
-//! `array`: what can be done with a list. Positions are counted from 0; a
-//! negative one counts from the end. A `key` is a path into each item (see
-//! [`super::path`]), so that lists of objects work as lists of values do.
+//! `array`: operations on arrays. Indices start at 0; a negative one counts from the end.
+//! A `key` is a path into each item (see [`super::path`]), so that arrays of objects work
+//! like arrays of values.
 
 pub(super) mod condition;
 mod numbers;
@@ -60,7 +60,7 @@ fn list(items: Vec<Value>) -> Result<Output, Error> {
     Ok(Output::json(items))
 }
 
-/// What to look at in each item: the value at `key`, or the item itself.
+/// The value to compare in each item: the one at `key`, or the item itself.
 struct Key(Path);
 
 impl Key {
@@ -76,7 +76,7 @@ impl Key {
         self.0.get(item)
     }
 
-    /// The same, with `null` for what an item does not have.
+    /// The value, or `null` if an item does not have it.
     fn or_null<'a>(&self, item: &'a Value) -> &'a Value {
         self.of(item).unwrap_or(&Value::Null)
     }
@@ -116,7 +116,7 @@ fn slice(arguments: &Arguments<'_>) -> Result<Output, Error> {
     list(items.get(start..end).unwrap_or_default().to_vec())
 }
 
-/// Sorts by value or by key; what lacks the key comes last either way.
+/// Sorts by value or by key; items without the key come last in both directions.
 fn sort(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let key = Key::optional(arguments)?;
     let descending = match arguments.text_or("order", "asc")? {
@@ -192,7 +192,7 @@ fn concat(arguments: &Arguments<'_>) -> Result<Output, Error> {
     list([items(arguments)?, other(arguments)?].concat())
 }
 
-/// Pairs, as long as both lists have items.
+/// Pairs items up to the length of the shorter array.
 fn zip(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let pairs = items(arguments)?.iter().zip(other(arguments)?);
     list(pairs.map(|(left, right)| json!([left, right])).collect())

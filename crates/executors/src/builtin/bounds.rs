@@ -1,21 +1,20 @@
-//! The largest inputs and results of the built-in tools.
+//! Size limits for inputs and results of the built-in tools.
 //!
-//! A small argument can ask for a huge result (`repeat` a billion times), so
-//! every result that may outgrow its input is built through here.
+//! A small argument can ask for a huge result (`repeat` a billion times), so every result
+//! that may be larger than its input is built here.
 
 use serde_json::Value;
 use windlass::Error;
 
 use super::arguments::invalid;
 
-/// The largest text that a tool takes or gives, in bytes.
+/// Maximum size of a text in bytes.
 pub(super) const MAX_TEXT: usize = 1_000_000;
 
-/// The longest array that a tool takes or gives.
+/// Maximum length of an array.
 pub(super) const MAX_ITEMS: usize = 100_000;
 
-/// Whether arguments are small enough to be worked on without a thread of
-/// their own.
+/// Whether arguments are small enough to be processed inline.
 pub(super) fn is_small(arguments: &Value) -> bool {
     const SMALL: usize = 8_000;
     fn spend(value: &Value, left: usize) -> Option<usize> {
@@ -33,7 +32,7 @@ pub(super) fn is_small(arguments: &Value) -> bool {
     spend(arguments, SMALL).is_some()
 }
 
-/// Takes a text, if it is not too large.
+/// A text within the limit.
 pub(super) fn text(text: &str) -> Result<&str, Error> {
     if text.len() > MAX_TEXT {
         return Err(invalid(format!(
@@ -44,7 +43,7 @@ pub(super) fn text(text: &str) -> Result<&str, Error> {
     Ok(text)
 }
 
-/// Takes an array, if it is not too long.
+/// An array within the limit.
 pub(super) fn items(items: &[Value]) -> Result<&[Value], Error> {
     if items.len() > MAX_ITEMS {
         return Err(too_many_items(items.len()));
@@ -52,12 +51,12 @@ pub(super) fn items(items: &[Value]) -> Result<&[Value], Error> {
     Ok(items)
 }
 
-/// The error of an array that is or would be too long.
+/// The error of an array that exceeds the limit.
 pub(super) fn too_many_items(count: impl std::fmt::Display) -> Error {
     invalid(format!("{count} items are too many; the most is {MAX_ITEMS}"))
 }
 
-/// A text that grows up to [`MAX_TEXT`].
+/// A text that may grow up to [`MAX_TEXT`].
 #[derive(Default)]
 pub(super) struct BoundedText(String);
 

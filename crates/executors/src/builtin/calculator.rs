@@ -1,16 +1,15 @@
-//! `calculator`: arithmetic that is exact where it can be.
+//! `calculator`: exact arithmetic where possible.
 //!
 //! ```text
 //! text ─ lexer ─► tokens ─ parser ─► steps (postfix) ─ evaluate ─► Number ─ display ─► text
 //! ```
 //!
-//! Numbers are rationals of any size, so `0.1 + 0.2` is `0.3` and `2^200` has
-//! all its digits. Only what cannot be rational (most roots, logarithms,
-//! angles) becomes a 64-bit float, and the result then says so.
+//! Numbers are rationals of arbitrary precision, so `0.1 + 0.2` is `0.3` and `2^200` has
+//! all its digits. Only irrational results (most roots, logarithms, trigonometry) become
+//! 64-bit floats, and are marked as inexact.
 //!
-//! Nothing here recurses over the expression without a limit, and every step
-//! is paid from a [`number::Budget`]: an expression is refused before its
-//! result would be too large, not after.
+//! Recursion is bounded, and every step is charged to a [`number::Budget`]: an expression
+//! is refused before its result becomes too large, not after.
 
 mod display;
 mod evaluate;
@@ -24,11 +23,11 @@ use windlass::{Error, ErrorKind, Output};
 
 use super::arguments::Arguments;
 
-/// The longest expression, in bytes.
+/// Maximum length of an expression in bytes.
 const MAX_LENGTH: usize = 10_000;
 
-/// Gives the result as text, and beside it `{expression, result, exact}`,
-/// with `fraction` where the decimal digits were rounded.
+/// The result as text and as `{expression, result, exact}`, with `fraction` if the
+/// decimals were rounded.
 pub(super) fn run(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let expression = arguments.text("expression")?;
     let shown = calculate(expression).map_err(Fault::into_error)?;
@@ -58,22 +57,22 @@ fn calculate(expression: &str) -> Result<display::Shown, Fault> {
     Ok(display::show(&evaluate::evaluate(&steps)?))
 }
 
-/// What is wrong with an expression, and where.
+/// An error in an expression, with its position.
 #[derive(Debug)]
 struct Fault {
     kind: ErrorKind,
-    /// The character, counted from 1; 0 for the whole.
+    /// The character, counted from 1; 0 for the whole expression.
     at: usize,
     message: String,
 }
 
 impl Fault {
-    /// The expression cannot be read.
+    /// A syntax error.
     fn syntax(at: usize, message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::InvalidArguments, at, message: message.into() }
     }
 
-    /// The expression has no value.
+    /// An evaluation error.
     fn value(at: usize, message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::ToolError, at, message: message.into() }
     }

@@ -1,8 +1,7 @@
-//! `datetime`: reading, formatting and calculating with dates and times.
+//! `datetime`: parses, formats and calculates with dates and times.
 //!
-//! Calculations keep the wall clock: a day later is the same time tomorrow,
-//! also where the clocks change; a month after 31 January is the last of
-//! February.
+//! Calculations keep the wall clock: a day later is the same time tomorrow, even across a
+//! daylight saving change; a month after 31 January is the last day of February.
 
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
@@ -48,8 +47,8 @@ fn convert(arguments: &Arguments<'_>) -> Result<Output, Error> {
     Ok(describe(&start(arguments)?.with_time_zone(to)))
 }
 
-/// How long it is from `datetime` to `end`: in all units together, and as one
-/// number in the unit that is asked for.
+/// The time from `datetime` to `end`: in all units together, and as a number of the
+/// requested unit.
 fn diff(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let from = start(arguments)?;
     let to = end(arguments)?.with_time_zone(from.time_zone().clone());
@@ -57,7 +56,7 @@ fn diff(arguments: &Arguments<'_>) -> Result<Output, Error> {
         None => Period::Unit(Unit::Day),
         Some(_) => Period::read(arguments)?,
     };
-    // Near the ends of the calendar, the way from one to the other leaves it.
+    // Near the limits of the calendar, the calculation leaves its range.
     let too_far = |_| out_of_range("the difference");
     let span = from.until(ZonedDifference::new(&to).largest(Unit::Year)).map_err(too_far)?;
     let total = match unit {
@@ -83,8 +82,7 @@ fn compare(arguments: &Arguments<'_>) -> Result<Output, Error> {
     }))
 }
 
-/// The last nanosecond would be noise to a reader, so the end is the last
-/// second.
+/// The end is the last second, since the last nanosecond would be noise to a reader.
 fn end_of(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let period = Period::read(arguments)?;
     let first = start_of(&start(arguments)?, period)?;
@@ -192,7 +190,7 @@ impl Period {
         PERIODS.iter().find(same).map_or("unit", |(name, _)| *name)
     }
 
-    /// So many of it, unless no two dates are as far apart.
+    /// A span of this many units, if it is within the range of the calendar.
     fn span(self, count: i64) -> Option<Span> {
         let span = Span::new();
         let span = match self {
@@ -208,7 +206,7 @@ impl Period {
         span.ok()
     }
 
-    /// How many milliseconds it has, where that is always the same.
+    /// Its length in milliseconds, if that is fixed.
     fn milliseconds(self) -> Option<f64> {
         match self {
             Self::Unit(Unit::Hour) => Some(3_600_000.0),
@@ -230,8 +228,7 @@ fn span(arguments: &Arguments<'_>) -> Result<Span, Error> {
     let amount = arguments.number("amount")?;
     let period = Period::read(arguments)?;
     let counted = format!("{} {}s", short(amount), period.name());
-    // What is too large for an integer becomes the largest, which is too many
-    // of every unit.
+    // The cast saturates, and the maximum is out of range for every unit.
     let span = match period.milliseconds() {
         _ if amount.fract() == 0.0 => period.span(amount as i64),
         Some(milliseconds) => {
@@ -268,8 +265,8 @@ fn start_of(moment: &Zoned, period: Period) -> Result<Zoned, Error> {
         Period::Unit(Unit::Second) => Time::new(hour, minute, second, 0),
         _ => Time::new(0, 0, 0, 0),
     };
-    // The offset is kept where it can be, so that an hour that is repeated
-    // starts in itself; a midnight that is skipped starts when the day does.
+    // Keeps the offset if possible, so that in a repeated hour the start is in the same
+    // one; if midnight is skipped, the day starts at its first instant.
     time.and_then(|time| moment.with().date(date).time(time).build())
         .map_err(|_| out_of_range("the start"))
 }
@@ -301,7 +298,7 @@ fn spell(span: &Span) -> String {
     if span.is_negative() { format!("{text} earlier") } else { text }
 }
 
-/// A whole number without a point, another rounded to what is meant.
+/// An integer without a decimal point; another number without floating-point noise.
 fn tidy(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 9e15 {
         return json!(number as i64);

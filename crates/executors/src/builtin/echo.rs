@@ -1,4 +1,4 @@
-//! `echo`: gives a message back as it came.
+//! `echo`: returns its message unchanged.
 
 use windlass::{Error, Output};
 

@@ -1,8 +1,7 @@
-//! Reading time zones and points in time as people and models write them.
+//! Parses time zones and timestamps as people and models write them.
 //!
-//! What is not certain is refused with the ways to make it so: a date that
-//! could be two (`03/04/2024`), a wall-clock time that a change of the clocks
-//! skips or repeats.
+//! Ambiguous input is refused, with suggestions: a date with two readings (`03/04/2024`),
+//! or a wall-clock time that a daylight saving change skips or repeats.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::fmt::temporal::Pieces;
@@ -13,7 +12,7 @@ use windlass::Error;
 
 use super::arguments::invalid;
 
-/// The longest text that is read as a time or a format.
+/// Maximum length of a time or a format.
 const MAX_LENGTH: usize = 200;
 
 /// Finds a zone: an IANA name, `UTC`, or an offset such as `+08:00` or `UTC+8`.
@@ -41,7 +40,7 @@ pub(super) fn zone_name(moment: &Zoned) -> String {
     }
 }
 
-/// Reads a point in time. One without a zone of its own is taken in `zone`.
+/// Parses a timestamp. One without a zone is interpreted in `zone`.
 pub(super) fn read(text: &str, zone: &TimeZone) -> Result<Zoned, Error> {
     let text = text.trim();
     if text.len() > MAX_LENGTH {
@@ -72,13 +71,12 @@ pub(super) fn read(text: &str, zone: &TimeZone) -> Result<Zoned, Error> {
     }
 }
 
-/// The error of a date that is beyond the first or the last. These two are
-/// dates in every zone.
+/// The error of a date outside the supported range. Both limits are valid in every zone.
 pub(super) fn out_of_range(what: impl std::fmt::Display) -> Error {
     invalid(format!("{what} is out of range: dates go from -9999-01-03 to 9999-12-29"))
 }
 
-/// Reads a point in time by a strptime format.
+/// Parses a timestamp by a strptime format.
 pub(super) fn read_with(format: &str, text: &str, zone: &TimeZone) -> Result<Zoned, Error> {
     if format.len() > MAX_LENGTH || text.len() > MAX_LENGTH {
         return Err(invalid(format!("more than {MAX_LENGTH} bytes are no date, time or format")));
@@ -103,7 +101,7 @@ pub(super) fn read_with(format: &str, text: &str, zone: &TimeZone) -> Result<Zon
     at_wall_clock(date.to_datetime(time), zone)
 }
 
-/// The instant at which clocks in a zone show this, where there is exactly one.
+/// The instant for a wall-clock time in a zone, if there is exactly one.
 pub(super) fn at_wall_clock(datetime: DateTime, zone: &TimeZone) -> Result<Zoned, Error> {
     let ambiguous = zone.to_ambiguous_zoned(datetime);
     let name = zone.iana_name().unwrap_or("this zone");
@@ -124,7 +122,7 @@ pub(super) fn at_wall_clock(datetime: DateTime, zone: &TimeZone) -> Result<Zoned
     ambiguous.unambiguous().map_err(|_| out_of_range(datetime))
 }
 
-/// Formats a point in time: a named format or a strftime pattern.
+/// Formats a timestamp by a named format or a strftime pattern.
 pub(super) fn format(moment: &Zoned, format: &str) -> Result<String, Error> {
     if format.len() > MAX_LENGTH {
         return Err(invalid(format!("a format has at most {MAX_LENGTH} bytes")));
@@ -214,7 +212,7 @@ const COMMON_DATES: &[&str] = &[
 const COMMON_TIMES: &[&str] =
     &["", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M%p", " %I:%M:%S %p", ", %H:%M", ", %I:%M %p"];
 
-/// Reads the forms that people use besides ISO 8601 and RFC 2822.
+/// Parses common formats besides ISO 8601 and RFC 2822.
 fn read_common(text: &str) -> Result<Option<DateTime>, Error> {
     let by = |date: &str| {
         COMMON_TIMES.iter().find_map(|time| {
@@ -234,7 +232,7 @@ fn read_common(text: &str) -> Result<Option<DateTime>, Error> {
     }
 }
 
-/// `+08:00`, `-0330`, `+8`, each perhaps behind `UTC` or `GMT`.
+/// `+08:00`, `-0330`, `+8`, optionally after `UTC` or `GMT`.
 fn offset(text: &str) -> Option<Offset> {
     let upper = text.to_ascii_uppercase();
     let bare = upper.strip_prefix("UTC").or(upper.strip_prefix("GMT")).unwrap_or(&upper);

@@ -1,5 +1,5 @@
-//! `object`: what can be done with a JSON object. A `path` is written
-//! `a.b[0].c` or `/a/b/0/c` (see [`super::path`]).
+//! `object`: operations on JSON objects. A `path` is written `a.b[0].c` or, as a JSON
+//! pointer, `/a/b/0/c` (see [`super::path`]).
 
 use std::collections::HashSet;
 
@@ -111,7 +111,7 @@ fn keep(arguments: &Arguments<'_>, named: bool) -> Result<Output, Error> {
     Ok(Output::json(kept))
 }
 
-/// Gives keys new names and leaves them in their places.
+/// Renames keys without changing their order.
 fn rename(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let names = arguments.object("mapping")?;
     let mut renamed = Map::new();
@@ -166,7 +166,7 @@ fn equals(arguments: &Arguments<'_>) -> Result<Output, Error> {
     Ok(Output::json(value::equal(arguments.any("object")?, arguments.any("other")?)))
 }
 
-/// What `other` adds, lacks and changes, by path.
+/// Additions, removals and changes in `other`, by path.
 fn diff(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let mut diff = Diff::default();
     diff.compare(object(arguments)?, arguments.object("other")?)?;
@@ -178,9 +178,8 @@ fn diff(arguments: &Arguments<'_>) -> Result<Output, Error> {
     })))
 }
 
-/// The way to where a walk through an object is, and the sum of all paths that
-/// it wrote down: a long key with many values below it would be repeated for
-/// each of them.
+/// The current path of a traversal, and the total size of all paths written: a long key
+/// would be repeated for each of the many values below it.
 #[derive(Default)]
 struct Walk {
     path: Path,
@@ -231,7 +230,7 @@ impl Diff {
     }
 }
 
-/// One level: paths to values. Empty objects and arrays stay as they are.
+/// Flattens to a map from paths to values. Empty objects and arrays stay as they are.
 fn flatten(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let mut flat = Map::new();
     let mut walk = Walk::default();

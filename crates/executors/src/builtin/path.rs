@@ -1,5 +1,5 @@
-//! [`Path`]: a place inside a JSON value, written `a.b[0].c`,
-//! `a["key.with.dots"]` or, as a JSON pointer, `/a/b/0/c`.
+//! [`Path`]: a location in a JSON value, written `a.b[0].c`, `a["key.with.dots"]` or, as
+//! a JSON pointer, `/a/b/0/c`.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use windlass::Error;
 
 use super::arguments::invalid;
 
-/// The deepest place that a path names.
+/// Maximum depth.
 const MAX_DEPTH: usize = 100;
 
-/// The longest path that is read, in bytes.
+/// Maximum length of a path in bytes.
 const MAX_LENGTH: usize = 10_000;
 
-/// A place inside a JSON value.
+/// A location in a JSON value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Path(Vec<Step>);
 
@@ -25,7 +25,7 @@ enum Step {
 }
 
 impl Path {
-    /// Reads either form. The empty text is the value itself.
+    /// Parses either form. The empty text is the root.
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
         if text.len() > MAX_LENGTH {
             return Err(invalid(format!("a path has at most {MAX_LENGTH} bytes")));
@@ -37,13 +37,13 @@ impl Path {
         Ok(Self(steps))
     }
 
-    /// The value at this place.
+    /// The value at this location.
     pub(super) fn get<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(value, |value, step| step.get(value))
     }
 
-    /// Puts a value at this place. Objects on the way are made where there is
-    /// nothing; an array grows by one at most.
+    /// Sets a value. Missing objects on the way are created; an array grows by at most
+    /// one.
     pub(super) fn set(&self, target: &mut Value, new: Value) -> Result<(), Error> {
         let mut place = target;
         for (depth, step) in self.0.iter().enumerate() {
@@ -61,7 +61,7 @@ impl Path {
         Ok(())
     }
 
-    /// Takes the value at this place out, where there is one.
+    /// Removes and returns a value, if it exists.
     pub(super) fn remove(&self, target: &mut Value) -> Option<Value> {
         let (last, way) = self.0.split_last()?;
         let parent = way.iter().try_fold(target, |value, step| step.get_mut(value))?;
@@ -74,17 +74,17 @@ impl Path {
         }
     }
 
-    /// Goes down to a key.
+    /// Appends a key.
     pub(super) fn push_key(&mut self, key: &str) {
         self.0.push(Step::Key(key.to_owned()));
     }
 
-    /// Goes down to an item.
+    /// Appends an index.
     pub(super) fn push_index(&mut self, index: usize) {
         self.0.push(Step::Index(index));
     }
 
-    /// Goes up again.
+    /// Removes the last segment.
     pub(super) fn pop(&mut self) {
         self.0.pop();
     }
@@ -112,8 +112,8 @@ impl fmt::Display for Path {
 }
 
 impl Step {
-    /// `a.0` is as good as `a[0]`, and a number may be an object's key: what
-    /// the value is decides.
+    /// `a.0` is the same as `a[0]`, and a number may be an object's key: the type of the
+    /// value decides.
     fn index(&self) -> Option<usize> {
         match self {
             Self::Index(index) => Some(*index),
@@ -171,7 +171,7 @@ fn parse_pointer(text: &str) -> Vec<Step> {
 fn parse_dotted(text: &str) -> Result<Vec<Step>, Error> {
     let wrong = |why: &str| invalid(format!("the path `{text}` is not valid: {why}"));
     let mut steps = Vec::new();
-    // A `$` at the front, as in JSONPath, is the value itself; `$ref` is a key.
+    // A leading `$`, as in JSONPath, is the root; `$ref` is a key.
     let mut rest = match text.strip_prefix('$') {
         Some(rest) if rest.is_empty() || rest.starts_with('[') => rest,
         Some(rest) => rest.strip_prefix('.').unwrap_or(text),

@@ -1,5 +1,5 @@
-//! `string`: what can be done with a text. Positions and lengths are counted
-//! in characters, from 0; a negative position counts from the end.
+//! `string`: operations on text. Positions and lengths are counted in characters, from 0;
+//! a negative position counts from the end.
 
 mod encoding;
 mod pattern;
@@ -50,7 +50,7 @@ fn text<'a>(arguments: &Arguments<'a>) -> Result<&'a str, Error> {
     bounds::text(arguments.text("text")?)
 }
 
-/// A list of texts as JSON.
+/// A JSON array of texts.
 fn listed<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Output, Error> {
     let parts: Vec<Value> = parts.take(bounds::MAX_ITEMS + 1).map(Value::from).collect();
     bounds::items(&parts)?;

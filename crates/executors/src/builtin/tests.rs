@@ -1,4 +1,4 @@
-//! The definitions and the handlers fit each other.
+//! Definitions and handlers match.
 
 use serde_json::{Value, json};
 use windlass::definition::{self, Definition};

@@ -1,5 +1,5 @@
-//! `current_time`, `timezone_conversion` and `weekday`: the small questions
-//! about time, one tool each, in the form of S3's `time` provider.
+//! `current_time`, `timezone_conversion` and `weekday`: one small tool for each common
+//! question about time.
 
 use jiff::civil::Date;
 use jiff::{Timestamp, Zoned};
@@ -44,8 +44,7 @@ pub(super) fn weekday(arguments: &Arguments<'_>) -> Result<Output, Error> {
     Ok(Output::text(format!("{date} is a {name}")).with_structured(structured))
 }
 
-/// The date that is asked about: `date`, or `year`, `month` and `day`, or
-/// today.
+/// The date in question: `date`, or `year`, `month` and `day`, or today.
 fn weekday_date(arguments: &Arguments<'_>) -> Result<Date, Error> {
     let zone = moment::zone(arguments.text_or("timezone", "UTC")?)?;
     if let Some(text) = arguments.optional_text("date")? {

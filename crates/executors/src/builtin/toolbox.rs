@@ -1,15 +1,15 @@
-//! [`Builtins`]: all handlers that definitions of the kind `builtin` may name,
-//! put together from boxes of tools.
+//! [`Builtins`]: registry of the handlers that definitions of kind `builtin` may name,
+//! made of toolboxes.
 
 use std::fmt;
 use std::sync::Arc;
 
 use windlass::{Error, ErrorKind, Executor, ToolSpec};
 
-/// Makes what runs a tool, from what its definition says.
+/// Creates the executor for a definition.
 type Bind = Arc<dyn Fn(&ToolSpec) -> Result<Arc<dyn Executor>, Error> + Send + Sync>;
 
-/// Tools that come together: their definitions, and what runs them.
+/// A toolbox: definitions that ship together, and their handlers.
 #[derive(Clone)]
 pub struct Toolbox {
     definitions: &'static [(&'static str, &'static str)],
@@ -17,7 +17,7 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// A box with these definitions: file names, and the YAML in them.
+    /// A toolbox with these definitions: file names and their YAML.
     pub fn new(definitions: &'static [(&'static str, &'static str)]) -> Self {
         Self { definitions, handlers: Vec::new() }
     }
@@ -40,8 +40,8 @@ impl Toolbox {
     }
 }
 
-/// What runs built-in tools. The default holds those that touch neither files
-/// nor the network.
+/// The registry of handlers. The default has those that use neither files nor the
+/// network.
 ///
 /// ```
 /// use windlass::{Engine, Kind};
@@ -65,20 +65,20 @@ impl Default for Builtins {
 }
 
 impl Builtins {
-    /// Adds a box of tools.
+    /// Adds a toolbox.
     #[must_use]
     pub fn with(mut self, tools: Toolbox) -> Self {
         self.0.push(tools);
         self
     }
 
-    /// The definitions of all tools: a file name, and the YAML in it.
+    /// The definitions of all tools: a file name and its YAML.
     pub fn definitions(&self) -> Vec<(&'static str, &'static str)> {
         self.0.iter().flat_map(|tools| tools.definitions.iter().copied()).collect()
     }
 
-    /// Finds what runs a built-in tool: the handler that its entry names, or
-    /// the one with the tool's own name.
+    /// The executor of a built-in tool: the handler that its entry names, or the one with
+    /// the tool's own name.
     pub fn bind(&self, spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
         let wanted = match spec.entry.handler.as_str() {
             "" => spec.name.as_str(),

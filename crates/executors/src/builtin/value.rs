@@ -1,14 +1,13 @@
-//! Order, equality and text of JSON values, as the array and object tools
-//! mean them: `1` and `1.0` are one number, and the order of an object's keys
-//! does not matter.
+//! Ordering, equality and text of JSON values for the array and object tools: `1` and
+//! `1.0` are equal, and the order of an object's keys does not matter.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-/// Orders any two values: null, booleans, numbers, strings, arrays, objects.
-/// Objects have no order among themselves, so a stable sort leaves them.
+/// Total preorder of values: null, booleans, numbers, strings, arrays, objects. All
+/// objects compare as equal, so a stable sort leaves them in place.
 pub(super) fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
@@ -24,7 +23,7 @@ pub(super) fn compare(left: &Value, right: &Value) -> Ordering {
     }
 }
 
-/// Whether two values mean the same.
+/// Whether two values are equal.
 pub(super) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => compare_numbers(left, right).is_eq(),
@@ -39,8 +38,7 @@ pub(super) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// A text that is the same for equal values and different for others, to find
-/// them by in a set.
+/// A canonical text, the same for equal values only, as a key for sets.
 pub(super) fn identity(value: &Value) -> String {
     let mut text = String::new();
     write_identity(value, &mut text);
@@ -55,7 +53,7 @@ pub(super) fn plain(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// A number for a message: in a few characters, however large or small it is.
+/// A number in few characters, for messages.
 pub(super) fn short(number: f64) -> String {
     let size = number.abs();
     let plain = size == 0.0 || (1e-6..1e15).contains(&size);
@@ -95,7 +93,7 @@ fn compare_numbers(left: &Number, right: &Number) -> Ordering {
     }
 }
 
-/// The number as an integer, where it is one; also where it is written `1.0`.
+/// The number as an integer, even if it is written `1.0`.
 fn integer(number: &Number) -> Option<i128> {
     let whole = |float: &f64| float.fract() == 0.0 && float.abs() < 1e18;
     (number.as_i64().map(i128::from))

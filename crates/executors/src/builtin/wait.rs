@@ -1,5 +1,4 @@
-//! `wait`: lets time pass. It is also how a timeout, a cancel or a full queue
-//! can be tried out by hand.
+//! `wait`: sleeps. Useful to try out timeouts, cancellation and full queues.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use windlass::{BoxFuture, Call, Error, ErrorKind, Output};
 
 const STEP: Duration = Duration::from_secs(1);
 
-/// Waits for `seconds`, and reports progress every second.
+/// Sleeps for `seconds`, and reports progress every second.
 pub(super) fn run(call: &Call) -> BoxFuture<'_, Result<Output, Error>> {
     Box::pin(async move {
         let seconds = call.argument("seconds").and_then(serde_json::Value::as_f64);

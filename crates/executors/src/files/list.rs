@@ -1,4 +1,4 @@
-//! `list_files`: what is in a folder.
+//! `list_files`: lists a directory.
 
 use cap_std::fs::{Dir, DirEntry};
 use jiff::Timestamp;
@@ -9,11 +9,10 @@ use super::{Granted, fault, path};
 
 const MAX_ENTRIES: usize = 1_000;
 const MAX_DEPTH: usize = 16;
-/// How many names are looked at before the first ones are chosen.
+/// Maximum number of entries read before sorting.
 const MAX_LOOKED_AT: usize = 100_000;
 
-/// Lists a folder, in the order of names. Symbolic links are named, and not
-/// followed.
+/// Lists a directory, sorted by name. Symbolic links are listed, but not followed.
 pub(super) fn run(granted: &Granted, arguments: &Value) -> Result<Output, Error> {
     let path = path(arguments, ".")?;
     let recursive = arguments["recursive"].as_bool().unwrap_or(false);
@@ -74,7 +73,7 @@ impl Listing {
                 "modified": modified.map(|time| time.to_string()),
             }));
             if about.is_dir() && depth > 1 {
-                // One that cannot be read is listed, and has nothing in it.
+                // An unreadable directory is listed without content.
                 if let Ok(inner) = entry.open_dir() {
                     drop(self.add(&inner, &format!("{path}/"), depth - 1));
                 }

@@ -1,4 +1,4 @@
-//! `read_file`: a file, or a part of it.
+//! `read_file`: reads a file or a part of it.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -7,13 +7,13 @@ use windlass::{Content, Error, ErrorKind, Output};
 
 use super::{Granted, fault, path};
 
-/// Reads a file. What is text comes as text, anything else as bytes.
+/// Reads a file: text as text, anything else as bytes.
 pub(super) fn run(granted: &Granted, arguments: &Value) -> Result<Output, Error> {
     let path = path(arguments, "")?;
     let offset = arguments["offset"].as_u64().unwrap_or(0);
     let length = arguments["length"].as_u64().unwrap_or(granted.max_bytes).min(granted.max_bytes);
     let wrong = |cause| fault(path, cause);
-    // Asked before it is opened: opening a pipe waits for somebody to write.
+    // Checked before opening: opening a named pipe blocks until there is a writer.
     let about = granted.dir.metadata(path).map_err(wrong)?;
     if !about.is_file() {
         let what = if about.is_dir() { "a folder" } else { "no ordinary file" };
@@ -44,7 +44,7 @@ pub(super) fn run(granted: &Granted, arguments: &Value) -> Result<Output, Error>
     Ok(Output::from(block).with_structured(about))
 }
 
-/// The bytes as text. A part may begin and end within a character.
+/// The bytes as text. A partial read may cut a character at either end.
 fn text(bytes: Vec<u8>) -> Result<String, Vec<u8>> {
     if bytes.contains(&0) {
         return Err(bytes);

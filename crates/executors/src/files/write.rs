@@ -1,4 +1,4 @@
-//! `write_file`: makes a file, replaces it, or adds to it.
+//! `write_file`: creates, replaces or appends to a file.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,8 +11,8 @@ use windlass::{Error, ErrorKind, Output};
 
 use super::{Granted, fault, path};
 
-/// Writes a file. A file that is replaced is whole at every moment: the new
-/// one is written beside it and takes its name.
+/// Writes a file. Replacing is atomic: the new content is written to a temporary file,
+/// which is then renamed.
 pub(super) fn run(granted: &Granted, arguments: &Value) -> Result<Output, Error> {
     let path = path(arguments, "")?;
     let bytes = content(arguments)?;
@@ -26,7 +26,7 @@ pub(super) fn run(granted: &Granted, arguments: &Value) -> Result<Output, Error>
     if let Some(parent) = parent.filter(|_| arguments["create_folders"].as_bool() == Some(true)) {
         dir.create_dir_all(parent).map_err(wrong)?;
     }
-    // A pipe or a device would keep the thread, or do something else.
+    // Opening a named pipe or a device could block the thread, or have side effects.
     let existing = match dir.metadata(path) {
         Ok(about) => Some(about),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => None,

@@ -1,8 +1,8 @@
-//! A remote server, as one person or one tenant is logged in to it.
+//! Connections to a remote server with the OAuth tokens of one user or one tenant.
 //!
-//! Everybody sees the same tools, which the server itself publishes. A call of
-//! somebody who has logged in goes over a connection with their tokens, which
-//! has a keeper of its own and is closed when it has not been used for a while.
+//! Everybody sees the same list of tools, which the server itself publishes. The call of
+//! a caller who has logged in goes over a connection with their own tokens, which has its
+//! own keeper and is closed once it has been idle for a while.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,29 +12,28 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass::definition::McpTransport;
-use windlass::{Caller, Error};
+use windlass::{Caller, Error, TenantId};
 
 use super::keeper::{Keeper, Start};
 use super::notebook::Note;
 use super::server::Server;
 use super::tokens::Account;
 
-/// How long it is believed that somebody has not logged in: another process may
-/// have taken the login.
+/// How long "has not logged in" is cached. Another process may have stored a login since.
 const NOBODY: Duration = Duration::from_secs(30);
-/// How long a connection that nobody uses stays.
+/// Idle timeout of an account's connection.
 const IDLE: Duration = Duration::from_secs(15 * 60);
-/// How many accounts of a server are known at once.
+/// Maximum number of accounts remembered for a server.
 const MAX_KNOWN: usize = 1_000;
 
-/// The accounts of a server.
+/// The accounts of a server, logged in or not.
 #[derive(Default)]
 pub(super) struct AccountConnections(Mutex<HashMap<Account, Known>>);
 
 enum Known {
-    /// Logged in.
+    /// Logged in, with a server handle of its own.
     Double { server: Arc<Server>, used: Instant, _stop: DropGuard },
-    /// Not, as far as is known.
+    /// Not logged in, as of this moment.
     Nobody { since: Instant },
 }
 
@@ -72,7 +71,7 @@ impl AccountConnections {
         }
     }
 
-    /// Ends what is known of an account; what comes next is found out again.
+    /// Drops what is cached for an account, so that the next call looks it up again.
     pub(super) fn forget(&self, account: &Account) {
         self.0.lock().remove(account);
     }
@@ -83,17 +82,26 @@ impl AccountConnections {
             all.retain(|_, known| known.is_fresh());
         }
         if all.len() >= MAX_KNOWN {
-            let oldest =
-                all.iter().min_by_key(|(_, known)| known.since()).map(|(key, _)| key.clone());
-            oldest.iter().for_each(|oldest| drop(all.remove(oldest)));
+            forget_one(&mut all);
         }
         all.insert(account, known);
     }
 }
 
+fn forget_one(all: &mut HashMap<Account, Known>) {
+    let mut counts: HashMap<&TenantId, usize> = HashMap::new();
+    all.keys().for_each(|account| *counts.entry(&account.tenant).or_default() += 1);
+    let Some((greatest, _)) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
+    let own = all.iter().filter(|(account, _)| account.tenant == *greatest);
+    let rank = |known: &Known| (matches!(known, Known::Double { .. }), known.since());
+    if let Some(account) = own.min_by_key(|(_, known)| rank(known)).map(|(own, _)| own.clone()) {
+        all.remove(&account);
+    }
+}
+
 impl Server {
-    /// The server as a caller is logged in to it: as the person, else as the
-    /// tenant, else as everybody is.
+    /// The server as a caller is logged in to it: with the user's login, else with the
+    /// tenant's, else with the shared one.
     pub async fn of(self: &Arc<Self>, caller: &Caller) -> Result<Arc<Self>, Error> {
         if !self.takes_logins() {
             return Ok(Arc::clone(self));
@@ -112,7 +120,8 @@ impl Server {
         Ok(Arc::clone(self))
     }
 
-    /// The account that a caller logs in to: its own, as far as it has one.
+    /// The account that a caller logs in to: the user's, or the tenant's for a call
+    /// without a user.
     pub(super) fn account_of(&self, caller: &Caller) -> Account {
         let (tenant, user) = (caller.tenant.clone(), caller.user.clone());
         Account { tenant, server: self.shared_name(), user }
@@ -125,8 +134,8 @@ impl Server {
         own.into_iter().chain([shared])
     }
 
-    /// Whether tokens decide who somebody is: not with a process, and not where
-    /// the definition says what is sent.
+    /// Whether OAuth logins apply: not to a process, and not if the definition sets the
+    /// `Authorization` header itself.
     fn takes_logins(&self) -> bool {
         match &self.settings().transport {
             McpTransport::Command { .. } => false,
@@ -136,8 +145,8 @@ impl Server {
         }
     }
 
-    /// Has the tools published that somebody who has just logged in sees: the
-    /// server may tell them to nobody else.
+    /// Publishes the tools that a new login can list: the server may not list them for
+    /// anybody else.
     pub(super) async fn learn_from(self: &Arc<Self>, account: Account) {
         match self.double(account).list("tools/list", "tools").await {
             Ok(tools) => {

@@ -1,10 +1,13 @@
-//! OAuth 2.1 for remote servers: discovery, registration, PKCE and refresh are
-//! `rmcp`'s; every request goes the guarded way out, and tokens are kept where
-//! the embedding program keeps secrets.
+//! OAuth 2.1 client for remote servers: discovery, dynamic client registration, PKCE and
+//! token refresh.
 //!
-//! A server that wants a token answers a request with a challenge. From then on
-//! its calls say that somebody has to log in. [`Server::login`] begins that, a
-//! person agrees in a browser, and [`Login::finish`] keeps the tokens.
+//! `rmcp` implements the protocol; every request goes through the HTTP client with SSRF
+//! protection, and tokens are kept in the embedding program's secret store.
+//!
+//! A server that needs a token answers with a `WWW-Authenticate` challenge. From then on
+//! its calls fail with an error that asks for a login. [`Server::login`] starts the
+//! authorization code flow, a person consents in a browser, and [`Login::finish`] stores
+//! the tokens.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,26 +28,27 @@ use super::server::Server;
 use super::tokens::{Account, Kept, Registered, Store};
 use crate::outbound::Request;
 
-/// The largest answer of an authorization server.
+/// Maximum size of a response of an authorization server.
 const MAX_ANSWER: u64 = 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What we call ourselves where we register.
+/// Our `client_name` in dynamic client registration.
 const NAME: &str = "windlass";
 
-/// How to log in.
+/// How to log in: redirect URI and client credentials.
 #[derive(Clone, Default)]
 pub struct LoginOptions {
-    /// Where the browser comes back to.
+    /// The redirect URI, to which the browser returns.
     pub redirect_uri: String,
-    /// Who we are, where the authorization server knows us already.
+    /// The client id, if we are registered with the authorization server already.
     pub client_id: Option<String>,
-    /// What proves it.
+    /// The client secret that goes with it.
     pub client_secret: Option<Secret>,
-    /// Where it is written who we are (a client id metadata document).
+    /// URL of our client id metadata document, for authorization servers that support
+    /// those.
     pub client_metadata_url: Option<String>,
 }
 
-/// A login that waits for a person.
+/// An OAuth flow that waits for a person's consent.
 pub struct Login {
     session: AuthorizationSession,
     server: Arc<Server>,
@@ -52,12 +56,12 @@ pub struct Login {
 }
 
 impl Login {
-    /// Where a person agrees.
+    /// The authorization URL, at which a person consents.
     pub fn url(&self) -> &str {
         self.session.get_authorization_url()
     }
 
-    /// Ends the login with the address that the browser came back to.
+    /// Completes the flow with the URL to which the browser was redirected.
     pub async fn finish(self, came_back_to: &str) -> Result<(), Error> {
         let done = self.session.handle_callback_url(came_back_to).await;
         done.map_err(|error| failed(self.server.name(), &error))?;
@@ -69,7 +73,7 @@ impl Login {
     }
 }
 
-/// Begins a login.
+/// Starts an authorization code flow.
 pub(super) async fn begin(
     server: &Arc<Server>,
     account: Account,
@@ -85,12 +89,13 @@ pub(super) async fn begin(
     let found = manager.resolve_metadata_from_challenge(challenge).await.map_err(wrong)?;
     let metadata = found.metadata;
     manager.set_metadata(metadata.clone());
-    // What another authorization server knew of us is none of this one's business.
+    // A client registration and its tokens are never sent to another authorization
+    // server.
     let is_same =
         |kept: &Kept| metadata.issuer.is_some() && kept.credentials.issuer == metadata.issuer;
     let before = before.filter(is_same);
     let mut scopes = manager.select_initial_scopes(&[]).await;
-    // Who asks for more wants to keep what there is.
+    // Asking for more scopes keeps those that were granted before.
     let granted = before.iter().flat_map(|kept| &kept.credentials.granted_scopes);
     let more: Vec<String> = granted.filter(|scope| !scopes.contains(scope)).cloned().collect();
     scopes.extend(more);
@@ -123,7 +128,7 @@ pub(super) async fn begin(
     Ok(Login { session, server: Arc::clone(server), account })
 }
 
-/// Whether an authorization server takes the address of a document for an id.
+/// Whether an authorization server accepts the URL of a metadata document as a client id.
 fn takes_documents(metadata: &AuthorizationMetadata) -> bool {
     let said = metadata.additional_fields.get("client_id_metadata_document_supported");
     said == Some(&Value::Bool(true))
@@ -134,7 +139,7 @@ async fn manager_of(url: &str, wire: Wire) -> Result<AuthorizationManager, AuthE
     AuthorizationManager::new_with_oauth_http_client(url, http).await
 }
 
-/// Who adds tokens to requests, where there are any.
+/// The token manager for a server; `None` if there are no tokens for it.
 pub(super) async fn manager(
     server: &str,
     wire: &Wire,
@@ -156,7 +161,7 @@ pub(super) async fn manager(
     Ok(usable.then_some(manager))
 }
 
-/// The challenge that an error came with.
+/// The `WWW-Authenticate` challenge in the causes of an error.
 pub(super) fn challenge(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -171,13 +176,13 @@ pub(super) fn challenge(error: &(dyn std::error::Error + 'static)) -> Option<Str
     None
 }
 
-/// The error of a server that wants somebody to log in.
+/// The error of a server that needs a login.
 pub(super) fn wants_login(server: &str) -> Error {
     let why = format!("the server `{server}` wants somebody to log in: `windlass login {server}`");
     Error::new(ErrorKind::CredentialInvalid, why)
 }
 
-/// The error of a call whose caller can log in.
+/// The error of a call whose caller can log in, with the URL.
 pub(super) fn authorization_required(server: &str, url: &str) -> Error {
     let message = format!("authorization required: a person has to agree at {url}");
     let feedback = Text::Many(BTreeMap::from([

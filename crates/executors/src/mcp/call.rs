@@ -1,4 +1,4 @@
-//! Runs the calls of a server's tool.
+//! The executor of a server's tool: sends `tools/call`, and answers `input_required`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::in_flight::InFlightRequest;
 use super::server::Server;
 use super::tools;
 
-/// How often a server may ask for more before it answers.
+/// Maximum number of `input_required` rounds of one request.
 const MAX_ROUNDS: usize = 16;
 
-/// A tool of a server.
+/// A tool of a remote server.
 pub(super) struct Remote {
     pub(super) server: Arc<Server>,
-    /// The name that the server knows it by.
+    /// The tool's name on its server.
     pub(super) tool: Arc<str>,
 }
 
@@ -47,7 +47,8 @@ impl Remote {
     async fn run(&self, server: &Server, call: &Call) -> Result<Output, Error> {
         let _turn = server.turn().await;
         let connection = server.connection().await.map_err(Error::nothing_done)?;
-        // What a server said when it was started just now counts for this call, too.
+        // Tools that were quarantined by the list that this connection just fetched
+        // count, too.
         if self.server.is_held(&self.tool) {
             return Err(tools::held(&self.server, &self.tool));
         }
@@ -76,13 +77,14 @@ impl Remote {
     }
 }
 
-/// Whether a tool failed because it wanted to send its client a question, for
-/// which the newer era has no way: so say the Python SDK and FastMCP.
+/// Whether a tool failed because it tried to send its client a request, which the
+/// stateless era does not allow. This is the wording of the Python SDK and of FastMCP.
 fn has_no_way_back(failed: &str) -> bool {
     failed.contains("server-initiated request")
 }
 
-/// A request that a server may answer with questions, again and again.
+/// A request that a server may answer with `input_required` (elicitation, sampling,
+/// roots) any number of times.
 pub(super) struct Rounds<'s> {
     server: &'s Server,
     era: Era,
@@ -103,14 +105,14 @@ impl<'s> Rounds<'s> {
         Self { server, era, asker, answers: None, state: None, rounds: 0, trace: None }
     }
 
-    /// The same, as a part of this trace.
+    /// Sets the trace context to propagate.
     pub(super) fn traced(mut self, trace: Option<TraceContext>) -> Self {
         self.trace = trace;
         self
     }
 
-    /// What a request says of whoever makes it. A caller that cannot be asked is
-    /// said to be so, and the server need not try.
+    /// The `_meta` of a request. A caller that cannot be asked declares no capabilities,
+    /// so that the server does not try.
     pub(super) fn meta(&self) -> Option<RequestMetaObject> {
         let mut meta = Map::new();
         if let Some(trace) = &self.trace {
@@ -132,7 +134,7 @@ impl<'s> Rounds<'s> {
         serde_json::from_value(Value::Object(meta)).ok()
     }
 
-    /// The result, or nothing where the server has asked and got its answers.
+    /// The result; `None` if the server asked for input, which the next request brings.
     pub(super) async fn next(&mut self, result: Value) -> Result<Option<Value>, Error> {
         if result.get("resultType").and_then(Value::as_str) != Some("input_required") {
             return Ok(Some(result));
@@ -159,7 +161,8 @@ impl<'s> Rounds<'s> {
         if let Some(asker) = &self.asker {
             return asker.ask(questions).await;
         }
-        // Only the operator's own words can be given in nobody's name.
+        // Without a caller to ask, only `roots/list` can be answered: the operator has
+        // set the roots.
         let roots = self.server.roots();
         let known = |question: &Value| question["method"] == "roots/list" && !roots.is_empty();
         if questions.values().all(known) {

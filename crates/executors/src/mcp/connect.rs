@@ -1,4 +1,4 @@
-//! How a keeper connects: which era is asked for, over which transport.
+//! How a keeper connects: over which transport, and which era of the protocol it tries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::process::Program;
 use super::stdio::{Ending, MAX_MESSAGE, Stdio};
 use super::tap::Tap;
 
-/// How long the last words of a server that listens no more are waited for.
+/// How long to read on after a failed write, for the server's reason.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Keeper {
@@ -35,7 +35,8 @@ impl Keeper {
             (McpProtocol::Auto, None) => (Greeting::First(Era::Modern), false),
         };
         let connected = match self.connect_as(greeting).await {
-            // Some servers end when they hear of an era that they do not know.
+            // Some servers exit when they receive a request of an era that they do not
+            // know.
             Err(Failed { ended: true, .. }) if !known || self.chose_older => {
                 self.connect_as(Greeting::First(greeting.era().other())).await
             }
@@ -48,7 +49,8 @@ impl Keeper {
         if self.note.offers != offers {
             self.note.offers = offers;
             *self.server.offers.lock() = offers;
-            // A note says what a server has; there is none before it has listed that.
+            // The note is first written when the tools have been listed; until then there
+            // is none to update.
             if self.note.listed {
                 self.remember().await;
             }
@@ -109,7 +111,7 @@ impl Keeper {
         if let Err(Refusal::Unsent(error)) = &greeted
             && authorize::challenge(&**error).is_none()
         {
-            // Why it listens no more is the last that it says.
+            // The last output of a server that closed its input says why.
             let _ = timeout(LAST_WORDS, async { while tap.receive().await.is_some() {} }).await;
         }
         let (era, info) = greeted.map_err(|refusal| {
@@ -154,15 +156,15 @@ impl Keeper {
     }
 }
 
-/// Whether a server may ask anybody anything (elicitation, sampling), so that it
-/// matters which era its questions work in.
+/// Whether a server may send requests to its client (elicitation, sampling), so that it
+/// matters in which era they work.
 pub(super) fn may_ask(settings: &McpServer) -> bool {
     (settings.elicitation, settings.sampling) != (Asking::Refuse, Asking::Refuse)
 }
 
-/// Why a connection could not be made.
+/// Why connecting failed.
 struct Failed {
-    /// Whether the other side hung up.
+    /// Whether the other side closed the connection.
     ended: bool,
     why: Error,
 }

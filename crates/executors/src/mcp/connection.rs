@@ -1,4 +1,4 @@
-//! A connection to a server that has been greeted.
+//! An initialized connection to a server.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -25,7 +25,7 @@ use super::message;
 use super::server::Server;
 use super::stdio::Ending;
 
-/// How long a connection may take to end.
+/// Timeout for closing a connection.
 const CLOSE: Duration = Duration::from_secs(4);
 
 pub(super) struct Connection {
@@ -36,20 +36,20 @@ pub(super) struct Connection {
     in_flight: Arc<InFlightRequests>,
     ending: Ending,
     owner: Weak<Server>,
-    /// Whether the server says nothing more about a request that is given up: the
-    /// answer has a stream of its own, and that is closed.
+    /// Whether cancelling a request also ends the server's messages about it: over HTTP,
+    /// a response has a stream of its own, which is closed.
     ends_what_is_dropped: bool,
     stop: CancellationToken,
-    /// Ends the connection when nobody has it any more.
+    /// Closes the connection when the last reference is dropped.
     _guard: DropGuard,
-    /// Cancelled when the connection has ended, from whichever side.
+    /// Cancelled once the connection is closed, by either side.
     closed: CancellationToken,
     began: Instant,
-    /// When it last answered, in milliseconds since it began.
+    /// When the server last answered, in milliseconds since the connection was opened.
     heard: AtomicU64,
 }
 
-/// What a connection is made of.
+/// The parts of a connection.
 pub(super) struct Parts {
     pub(super) server: Arc<str>,
     pub(super) era: Era,
@@ -60,7 +60,7 @@ pub(super) struct Parts {
 }
 
 impl Connection {
-    /// Begins to serve a transport over which the server has been greeted.
+    /// Serves a transport over which the handshake has been done.
     pub(super) fn new<T: Transport<RoleClient> + 'static>(transport: T, parts: Parts) -> Arc<Self> {
         let Parts { server, era, info, handler, ending, owner } = parts;
         let in_flight = Arc::clone(&handler.in_flight);
@@ -92,7 +92,7 @@ impl Connection {
         })
     }
 
-    /// The name of the server.
+    /// The server's name.
     pub(super) fn server(&self) -> &str {
         &self.server
     }
@@ -109,48 +109,48 @@ impl Connection {
         &self.peer
     }
 
-    /// Whether it has ended or is about to: what is asked now gets no answer.
+    /// Whether it is closed or closing: new requests would get no response.
     pub(super) fn is_closed(&self) -> bool {
         self.ending.get().is_some() || self.peer.is_transport_closed()
     }
 
-    /// Whether nothing is under way.
+    /// Whether no request is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight.len() == 0
     }
 
-    /// How long it has been silent.
+    /// Time since the server last answered.
     pub(super) fn silent(&self) -> Duration {
         self.began
             .elapsed()
             .saturating_sub(Duration::from_millis(self.heard.load(Ordering::Relaxed)))
     }
 
-    /// Why it ended.
+    /// The error that says why it was closed.
     pub(super) fn why_gone(&self) -> Error {
         let why = self.ending.get().unwrap_or_else(|| "closed the connection".to_owned());
         gone(&self.server, &why)
     }
 
-    /// Ends when the server is gone.
+    /// Waits until the connection is closed.
     pub(super) async fn ended(&self) {
         self.closed.cancelled().await;
     }
 
-    /// Begins to end the connection.
+    /// Starts closing the connection.
     pub(super) fn end(&self, why: &str) {
         self.ending.put(why);
         self.stop.cancel();
     }
 
-    /// Ends the connection.
+    /// Closes the connection and waits for that.
     pub(super) async fn close(&self, why: &str) {
         self.end(why);
         let _ = tokio::time::timeout(CLOSE, self.closed.cancelled()).await;
     }
 
-    /// Sends a request and waits for its answer. Whoever stops waiting cancels
-    /// it on the server, too.
+    /// Sends a request and waits for its response. Dropping the future cancels the
+    /// request on the server as well.
     pub(super) async fn request(
         &self,
         mut request: ClientRequest,
@@ -174,13 +174,13 @@ impl Connection {
         answer.map(value_of).map_err(|error| self.failed(error))
     }
 
-    /// A request by its method.
+    /// Sends a request given by method and parameters.
     pub(super) async fn ask(&self, method: &str, params: &Value) -> Result<Value, Error> {
         self.request(self::request(method, params)?, None, None).await
     }
 
-    /// Ends a connection whose questions cannot be placed any more, once nobody
-    /// needs it. The next call has a new one.
+    /// Retires a connection on which the server's requests can no longer be attributed to
+    /// a call, once it is idle. The next call opens a new one.
     fn begin_anew(&self) {
         if self.is_idle() && self.in_flight.is_muddled() {
             self.end("asks about calls that were given up, and begins anew");
@@ -220,7 +220,7 @@ impl Connection {
     }
 }
 
-/// An error and what caused it, in one line.
+/// An error and its chain of causes, on one line.
 pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -234,7 +234,7 @@ pub(super) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// A request by its method and parameters.
+/// A typed request from a method and parameters.
 pub(super) fn request(method: &str, params: &Value) -> Result<ClientRequest, Error> {
     serde_json::from_value(json!({"method": method, "params": params})).map_err(|error| {
         let why = format!("the request `{method}` cannot be written: {error}");
@@ -242,7 +242,7 @@ pub(super) fn request(method: &str, params: &Value) -> Result<ClientRequest, Err
     })
 }
 
-/// A request without an answer yet. Dropped, it is cancelled.
+/// A request in flight. Dropping it cancels the request on the server.
 struct Pending<'c> {
     connection: &'c Connection,
     id: Option<RequestId>,

@@ -1,8 +1,8 @@
-//! The engine's results and the protocol's, one into the other.
+//! Conversion between the engine's results and those of the protocol.
 //!
-//! What has a form on both sides keeps it: text, images, sounds, resources,
-//! links, structured values. What only the protocol has (`annotations`, `_meta`)
-//! is kept as facts about a block, and put back where it came from.
+//! What both sides have keeps its form: text, images, audio, resources, links, structured
+//! content. What only the protocol has (`annotations`, `_meta`) is kept as metadata of
+//! the block and written back where it came from.
 
 use rmcp::model::{
     Annotations, AudioContent, CallToolResult, ContentBlock, EmbeddedResource, ImageContent,
@@ -18,12 +18,12 @@ const ANNOTATIONS: &str = "annotations";
 const META: &str = "_meta";
 const LINK: &str = "resource_link";
 
-/// What is kept of a failure, where the operator says nothing else: as much as
-/// the engine keeps of a result.
+/// Maximum size of a kept tool error if the operator sets none: the same as the engine's
+/// for results.
 const MAX_FAILURE: usize = 100 * 1024;
 
-/// The result of a `tools/call`, as the server wrote it. The engine caps what a
-/// tool gives back; what it fails with is capped here.
+/// Converts the result of a `tools/call`. The engine caps results; errors are capped
+/// here.
 pub(super) fn from_result(mut result: Value, max_output: Option<usize>) -> Result<Output, Error> {
     let Some(result) = result.as_object_mut() else {
         return Err(Error::tool("the server answered with something else than a result"));
@@ -44,11 +44,11 @@ pub(super) fn from_result(mut result: Value, max_output: Option<usize>) -> Resul
     let text = failure.0.to_text();
     let text =
         if text.is_empty() { "the tool failed and did not say why".to_owned() } else { text };
-    // What the tool says is meant for the model, as it is.
+    // A tool's error is written for the model and is passed on unchanged.
     Err(Error::tool(text.as_str()).with_feedback(text).with_source(failure))
 }
 
-/// One block of content. Its texts may be large, and are taken, not copied.
+/// Converts one content block. Its texts may be large, so they are moved, not cloned.
 pub(super) fn from_block(mut block: Value) -> Content {
     let kind = block.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     let key = match kind.as_str() {
@@ -84,12 +84,12 @@ pub(super) fn from_block(mut block: Value) -> Content {
     content
 }
 
-/// The engine's result as the protocol wants it.
+/// Converts the engine's result to the protocol's.
 pub fn to_result(output: &Output) -> CallToolResult {
     let mut result = CallToolResult::default();
     result.content = output.content.iter().map(to_block).collect();
     result.structured_content = output.value().cloned();
-    // A structured value alone is also text, for clients that only read that.
+    // Structured content alone is also sent as text, for clients that only read text.
     if let (true, Some(value)) = (result.content.is_empty(), &result.structured_content) {
         result.content.push(ContentBlock::text(value.to_string()));
     }
@@ -97,7 +97,7 @@ pub fn to_result(output: &Output) -> CallToolResult {
     result
 }
 
-/// A tool's failure as the protocol wants it.
+/// Converts a tool's failure to a result with `isError`.
 pub fn to_failure(error: &Error, feedback: String) -> CallToolResult {
     let mut result = match ToolFailure::of(error) {
         Some(ToolFailure(output)) => to_result(output),
@@ -111,7 +111,7 @@ pub fn to_failure(error: &Error, feedback: String) -> CallToolResult {
     result
 }
 
-/// One block.
+/// Converts one content block.
 pub fn to_block(content: &Content) -> ContentBlock {
     let annotations: Option<Annotations> =
         content.meta.get(ANNOTATIONS).and_then(|known| serde_json::from_value(known.clone()).ok());
@@ -123,7 +123,7 @@ pub fn to_block(content: &Content) -> ContentBlock {
             ContentBlock::Text(block)
         }
         Body::Json(value) => match serde_json::from_value(value.clone()) {
-            // A block of a kind that is not known here passes as it came.
+            // A block of an unknown type is passed through unchanged.
             Ok(block) if value.get("type").is_some() => block,
             _ => ContentBlock::text(value.to_string()),
         },
@@ -170,23 +170,23 @@ fn meta(facts: &Facts) -> Option<MetaObject> {
     facts.get(META)?.as_object().cloned().map(MetaObject)
 }
 
-/// What a tool reports while it runs, as the protocol wants it.
+/// Progress of a running tool, in the protocol's terms.
 pub enum Progress {
-    /// How far it is.
+    /// A progress notification.
     Step {
-        /// It only grows.
+        /// Progress so far; it only increases.
         progress: f64,
-        /// What it grows to.
+        /// The value at which the tool is done.
         total: Option<f64>,
-        /// What is done at the moment.
+        /// What the tool is doing.
         message: Option<String>,
     },
-    /// A message for whoever reads along: `level`, `logger`, `data`.
+    /// A log message: `level`, `logger`, `data`.
     Log(Map<String, Value>),
 }
 
-/// Reads what a tool reports. `step` is the number of the report, for tools that
-/// do not say how far they are.
+/// Reads a progress report. `step` is the number of the report, used for tools that give
+/// no number of their own.
 pub fn to_progress(report: &Content, step: u64) -> Progress {
     let value = match &report.body {
         Body::Json(Value::Object(map)) => Some(map),
@@ -208,7 +208,7 @@ pub fn to_progress(report: &Content, step: u64) -> Progress {
     }
 }
 
-/// A report of a tool that becomes a log message of the protocol.
+/// A progress report that is sent on as a log message of the protocol.
 pub fn log_message(level: &str, logger: &str, data: impl Into<Value>) -> Content {
     in_flight::log_block(json!({"level": level, "logger": logger, "data": data.into()}))
 }

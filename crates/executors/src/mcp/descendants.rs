@@ -1,26 +1,26 @@
-//! Finds what a server has started, wherever it has gone.
+//! Finds and kills every process that a server has started, by a mark in its environment.
 //!
-//! A process can leave its group by beginning a session of its own, and then no
-//! signal to the group reaches it. It keeps its environment, though, as a rule,
-//! and in there is a mark that no other server's processes have. Where `/proc` is
-//! missing there is nothing to look at, and only the group is ended.
+//! A process that calls `setsid` leaves its process group, and signals to the group no
+//! longer reach it. It normally keeps its environment, though, and that holds a random
+//! mark that is unique to the server. Without `/proc` the environment cannot be read, and
+//! only the process group is killed.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The variable that holds the mark.
+/// The environment variable that holds the mark.
 pub(super) const MARK: &str = "WINDLASS_CHILD";
 
-/// Whoever is found may be starting another just now.
+/// Passes over `/proc`: a process may fork while it is looked for.
 const ROUNDS: usize = 5;
 
-/// A mark that nobody has yet.
+/// A new random mark.
 pub(super) fn new_mark() -> String {
     format!("{:032x}", fastrand::u128(..))
 }
 
-/// Kills all processes that carry a mark.
+/// Kills all processes with this mark.
 pub(super) fn kill(mark: &str) {
     let wanted = format!("{MARK}={mark}");
     for _ in 0..ROUNDS {
@@ -29,14 +29,14 @@ pub(super) fn kill(mark: &str) {
             return;
         }
         for process in found {
-            // That it is gone is what we want.
+            // It may have exited already, which is fine.
             let _ = kill_process(process, Signal::KILL);
         }
     }
 }
 
-/// The processes with a variable, but for those that have ended and wait to be
-/// taken off the list: they have no environment any more.
+/// The processes with this variable in their environment. Zombies have none any more and
+/// are left out.
 fn carriers(wanted: &str) -> Vec<Pid> {
     let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
     let ids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());

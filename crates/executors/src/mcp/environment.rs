@@ -1,12 +1,12 @@
-//! What a server's process gets of our environment: what every program needs, and
-//! what those need that fetch a package before they run it, as `npx` and `uvx` do.
-//! Nothing else is passed on; keys and tokens are declared by name.
+//! Allow list of environment variables for a server's process: what every program needs,
+//! and what `npx` and `uvx` need to download a package first. Nothing else is inherited;
+//! keys and tokens must be declared by name.
 
 use std::ffi::OsString;
 
-/// Variables that a process gets, in the letters that they are written in here.
+/// Variables that are passed on, in exactly this case.
 const NAMES: &[&str] = &[
-    // Every program.
+    // For every program.
     "HOME",
     "LANG",
     "LC_ALL",
@@ -18,7 +18,7 @@ const NAMES: &[&str] = &[
     "TMPDIR",
     "TZ",
     "USER",
-    // Certificates.
+    // CA certificates.
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "REQUESTS_CA_BUNDLE",
@@ -29,7 +29,7 @@ const NAMES: &[&str] = &[
     "UV_NATIVE_TLS",
     "UV_SYSTEM_CERTS",
     "DENO_CERT",
-    // Where packages, interpreters and caches are.
+    // Locations of packages, interpreters and caches.
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
@@ -75,7 +75,7 @@ const NAMES: &[&str] = &[
     "DOCKER_CERT_PATH",
     "DOCKER_TLS_VERIFY",
 ];
-/// Variables that are written in small letters and in capitals.
+/// Variables that are passed on in lower and in upper case.
 const EITHER: &[&str] = &[
     "http_proxy",
     "https_proxy",
@@ -93,7 +93,7 @@ const EITHER: &[&str] = &[
     "npm_config_userconfig",
 ];
 
-/// What there is of them.
+/// The allowed variables that are set.
 pub(super) fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
     let is_wanted = |name: &str| {
         NAMES.contains(&name)

@@ -1,4 +1,4 @@
-//! The events of an HTTP answer, each of which is a message.
+//! Server-sent events of an HTTP response, each of which is a JSON-RPC message.
 
 use std::collections::VecDeque;
 
@@ -14,9 +14,9 @@ use crate::outbound::Answer;
 
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// The events of a stream, each of a bounded size. On the stream of a request,
-/// what cannot be read becomes an answer to it that says so: `rmcp` passes over
-/// what it cannot read, and the request would wait for the end of the stream.
+/// The events of a stream, each of a bounded size. On the response stream of a request,
+/// an unreadable message is replaced by an error response: `rmcp` skips what it cannot
+/// read, and the request would wait until the stream ends.
 pub(super) fn events(
     answer: Answer,
     max_event: usize,
@@ -47,7 +47,7 @@ pub(super) fn events(
     .boxed()
 }
 
-/// The event that takes the place of an answer.
+/// An event with an error response in place of the unreadable one.
 fn instead(id: RequestId, why: String) -> Sse {
     let message = serde_json::to_string(&message::instead(id, why));
     Sse { data: message.ok(), ..Sse::default() }
@@ -56,15 +56,15 @@ fn instead(id: RequestId, why: String) -> Sse {
 struct Reading {
     answer: Answer,
     reader: SseReader,
-    /// Events that have come and were not asked for yet.
+    /// Parsed events that were not polled yet.
     ready: VecDeque<SseFields>,
     max_event: usize,
-    /// The request whose stream this is.
+    /// The request to which this stream is the response.
     asked: Option<RequestId>,
     veils: Veils,
 }
 
-/// Why there is no next event.
+/// Why the stream ended early.
 enum Broken {
     TooLong,
     Lost(Error),
@@ -86,8 +86,7 @@ impl Reading {
         }
     }
 
-    /// The event, or what takes its place where it is an answer that cannot be
-    /// read.
+    /// The event, or its replacement if it is a response that cannot be read.
     fn checked(&self, mut event: Sse) -> Sse {
         let data = event.data.as_deref().unwrap_or_default();
         if let Some(hidden) = self.veils.over_json(data.as_bytes()) {

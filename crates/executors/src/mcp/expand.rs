@@ -1,12 +1,12 @@
-//! `${VARIABLE}` in the definition of a server, as Claude Code and Cursor write
-//! it.
+//! Expansion of `${VARIABLE}` in server definitions, in the syntax of Claude Code and
+//! Cursor.
 //!
-//! Only what the operator wrote into a file is expanded. A tenant's own server
-//! gets its text as it is: this process's environment is none of its business.
+//! Only definitions that the operator wrote into a file are expanded. A tenant's own
+//! definition is taken literally, since it must not read this process's environment.
 
 use windlass::{Error, ErrorKind};
 
-/// The text with each `${NAME}`, `${env:NAME}` and `${NAME:-default}` replaced.
+/// Replaces each `${NAME}`, `${env:NAME}` and `${NAME:-default}`.
 pub(super) fn expand(
     text: &str,
     variable: impl Fn(&str) -> Option<String>,

@@ -1,5 +1,5 @@
-//! What goes wrong with a server, and the forms of it that another client of the
-//! protocol should see unchanged.
+//! Errors of MCP servers, and the protocol's form of them, which is passed on unchanged
+//! to clients of the protocol.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use serde_json::Value;
 use windlass::{Content, Error, ErrorKind, Output, Text};
 
-/// What is kept of an error of the protocol.
+/// Maximum size of a kept protocol error.
 const MAX_REFUSAL: usize = 8 * 1024;
 
-/// A tool's own failure, with all that the server said about it. It is the cause
-/// of an [`Error`], which has only the text.
+/// A tool's own error (`isError`) with its full content. It is the source of an
+/// [`Error`], which has only the text.
 #[derive(Clone, Debug)]
 pub struct ToolFailure(pub Output);
 
@@ -24,14 +24,14 @@ impl fmt::Display for ToolFailure {
 
 impl std::error::Error for ToolFailure {}
 
-/// A request that a server refused. It is the cause of an [`Error`], too.
+/// A JSON-RPC error response. It, too, is the source of an [`Error`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProtocolError {
-    /// JSON-RPC's code.
+    /// The JSON-RPC error code.
     pub code: i32,
-    /// What the server said.
+    /// The error message.
     pub message: String,
-    /// What else it said.
+    /// Additional data.
     pub data: Option<Value>,
 }
 
@@ -44,8 +44,7 @@ impl fmt::Display for ProtocolError {
 impl std::error::Error for ProtocolError {}
 
 impl ProtocolError {
-    /// What a server said when it refused something, as far as it is kept: an
-    /// error has no room for a book.
+    /// A JSON-RPC error, shortened to the size that is kept.
     pub(super) fn new(code: i32, message: String, data: Option<Value>) -> Self {
         let fits = |data: &Value| data.to_string().len() <= MAX_REFUSAL;
         Self { code, message: shortened(message, MAX_REFUSAL), data: data.filter(fits) }
@@ -54,7 +53,7 @@ impl ProtocolError {
     /// The error of a call that a server refused.
     pub fn into_error(self, server: &str) -> Error {
         let kind = match self.code {
-            // Its own failure, or one that it has no better word for.
+            // Internal error, or one of the range for server errors.
             -32603 | -32099..=-32000 => ErrorKind::UpstreamFailed,
             _ => ErrorKind::UpstreamRejected,
         };
@@ -62,17 +61,17 @@ impl ProtocolError {
         Error::new(kind, why).with_source(self)
     }
 
-    /// What a server refused, where that is why a call failed.
+    /// The JSON-RPC error that caused a call to fail, if one did.
     pub fn of(error: &Error) -> Option<&Self> {
         std::error::Error::source(error)?.downcast_ref()
     }
 }
 
 impl ToolFailure {
-    /// A failure of which no more is kept than of a result: what does not fit
-    /// becomes the beginning of its text.
+    /// A tool error of bounded size. A larger one is reduced to the beginning of its
+    /// text.
     pub(super) fn capped(output: Output, max_bytes: usize) -> Self {
-        // A short failure keeps its form, however small a result has to be.
+        // A short error keeps its form, however low the limit for results is.
         let size = serde_json::to_vec(&output).map_or(usize::MAX, |json| json.len());
         if size <= max_bytes.max(MAX_REFUSAL) {
             return Self(output);
@@ -80,15 +79,15 @@ impl ToolFailure {
         Self(Output::from(vec![Content::text(shortened(output.to_text(), max_bytes))]))
     }
 
-    /// What a server's tool said, where it failed.
+    /// The tool error that caused a call to fail, if one did.
     pub fn of(error: &Error) -> Option<&Self> {
         std::error::Error::source(error)?.downcast_ref()
     }
 }
 
-/// The error of a call whose server cannot be reached, or is gone.
+/// The error of a call whose server cannot be reached or has exited.
 pub(super) fn gone(server: &str, why: &str) -> Error {
-    // What it said last is for operators.
+    // The server's last output is only shown to operators.
     let feedback = Text::Many(BTreeMap::from([
         (
             "en".to_owned(),
@@ -107,13 +106,13 @@ pub(super) fn gone(server: &str, why: &str) -> Error {
     Error::new(ErrorKind::Network, format!("the server `{server}` {why}")).with_feedback(feedback)
 }
 
-/// The error of a call of a server that is left alone for so long, as it was down
-/// the last times. Where it wants something else than time, the error says that.
+/// The error of a call while its server is in backoff after failed starts. If the last
+/// failure needs something other than time, such as a login, that error is returned.
 pub(super) fn resting(server: &str, last: Error, left: Duration) -> Error {
     if !matches!(last.kind(), ErrorKind::Network | ErrorKind::UpstreamFailed) {
         return last;
     }
-    // Nobody who comes a moment too early should find the door still closed.
+    // Rounded up, so that a retry after this time is not a moment too early.
     let seconds = left.as_secs() + 1;
     let feedback = Text::Many(BTreeMap::from([
         (
@@ -136,18 +135,18 @@ pub(super) fn resting(server: &str, last: Error, left: Duration) -> Error {
         .with_retry_after(Duration::from_secs(seconds))
 }
 
-/// The error of a call whose answer makes no sense.
+/// The error of a call whose response cannot be parsed.
 pub(super) fn unreadable(server: &str, why: &str) -> Error {
     let why = format!("the answer of the server `{server}` cannot be read: {why}");
     Error::new(ErrorKind::UpstreamFailed, why)
 }
 
-/// The error of a call that was answered with something else than an answer.
+/// The error of a call that got something other than a JSON-RPC response.
 pub(super) fn useless(server: &str, kind: ErrorKind, what: &str) -> Error {
     Error::new(kind, format!("the server `{server}` answered with {what}"))
 }
 
-/// The beginning of what a server said, and how much there was.
+/// The beginning of a text, and how long it was.
 fn shortened(mut text: String, most: usize) -> String {
     if text.len() > most {
         let total = text.len();

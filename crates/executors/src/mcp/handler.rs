@@ -1,8 +1,8 @@
-//! Answers what a server asks in the middle of a call.
+//! Answers requests that a server sends during a call: elicitation, sampling and roots.
 //!
-//! Whoever made the call is asked, where the operator lets the server ask and
-//! the caller can answer. Otherwise the server hears no at once; it never waits
-//! for somebody who is not there.
+//! They are forwarded to whoever made the call, if the operator lets the server ask and
+//! the caller can answer. Otherwise the server is refused at once; it never waits for
+//! somebody who is not there.
 
 #![expect(deprecated, reason = "servers of the older era still sample and list roots")]
 
@@ -24,11 +24,11 @@ use super::ask::Questions;
 use super::failure::ProtocolError;
 use super::in_flight::{InFlightRequests, Unclear};
 
-/// The name of the one question that is asked at a time.
+/// The key of the only question in a request to the asker.
 const QUESTION: &str = "question";
 
-/// What a server hears that asks while several callers wait. It passes that on to
-/// a model, as a rule.
+/// What a server is told if its request could belong to several callers. It usually
+/// passes this text on to a model.
 const UNCLEAR: &str = "nobody was asked: several calls are under way, and which of them this \
                        question is about cannot be told; call the tool again when it is alone";
 
@@ -37,7 +37,7 @@ pub(super) struct Handler {
     pub(super) in_flight: Arc<InFlightRequests>,
 }
 
-/// How we introduce ourselves.
+/// Our `initialize` parameters: name, version and client capabilities.
 pub(super) fn introduction(settings: &McpServer) -> ClientConfig {
     let mut capabilities = json!({});
     if settings.elicitation == Asking::Caller {
@@ -53,9 +53,9 @@ pub(super) fn introduction(settings: &McpServer) -> ClientConfig {
 }
 
 impl Handler {
-    /// Asks whoever made the call; none where nobody can be asked. Where it cannot
-    /// be told who that is, the server hears so, and nobody is said to have
-    /// declined.
+    /// Asks whoever made the call; `None` if that caller cannot be asked. If the call
+    /// cannot be determined, the server gets an error rather than a "declined" that
+    /// nobody said.
     async fn ask<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -94,7 +94,7 @@ impl Handler {
     }
 }
 
-/// The request that a question came with, where the transport knows.
+/// The request on whose stream a server's request arrived, if the transport knows.
 fn origin(context: &RequestContext<RoleClient>) -> Option<RequestId> {
     match context.extensions.get::<InboundStreamOrigin>()? {
         InboundStreamOrigin::OutboundRequest(id) => Some(id.clone()),

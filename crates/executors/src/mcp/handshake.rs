@@ -1,11 +1,10 @@
-//! Finds out which era a server is of, and greets it.
+//! Handshake: detects which era of the protocol a server speaks, and initializes it.
 //!
-//! A server of 2026-07-28 answers `server/discover`; an older one refuses it, or
-//! says nothing, and wants `initialize`; many answer both. One that starts slowly
-//! says nothing for a while, too. So a silent server is asked both, one after the
-//! other, and the first answer decides; the other answer, whenever it comes,
-//! belongs to an id that nobody waits for. What a server turned out to be is asked
-//! first the next time.
+//! A server of 2026-07-28 answers `server/discover`; an older one refuses it or stays
+//! silent and expects `initialize`; many answer both. A server that starts slowly also
+//! stays silent. So a silent server is sent both requests, one after the other, and the
+//! first response decides. The other one, whenever it arrives, has an id that nobody
+//! waits for. The detected era is remembered and tried first the next time.
 
 use std::time::Duration;
 
@@ -21,20 +20,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-/// How long the answer to one question is waited for alone.
+/// How long to wait for the first response before the other request is sent as well.
 const PROBE: Duration = Duration::from_secs(3);
-/// Far from the ids of ordinary requests, so that a late answer meets none.
+/// Far from the ids of ordinary requests, so that a late response matches none of them.
 const DISCOVER: i64 = 2_000_000_001;
 const INITIALIZE: i64 = 2_000_000_002;
 const DISCOVER_AGAIN: i64 = 2_000_000_003;
 
-/// How a server is spoken to.
+/// The two eras of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Era {
     /// With `initialize`: all versions before 2026-07-28.
     Legacy,
-    /// Without: every request says for itself what it is.
+    /// Stateless, without `initialize`: every request carries the client's capabilities.
     Modern,
 }
 
@@ -47,12 +46,12 @@ impl Era {
     }
 }
 
-/// What is known of a server's era before it is greeted.
+/// Which era to try with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Greeting {
-    /// It may be of this one, and is asked for that first.
+    /// Try this one first.
     First(Era),
-    /// The operator says which it is, and nothing else is tried.
+    /// Try only this one, as the operator has set.
     Only(Era),
 }
 
@@ -64,18 +63,18 @@ impl Greeting {
     }
 }
 
-/// Why a server could not be greeted.
+/// Why the handshake failed.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// The connection ended.
+    /// The connection was closed.
     Ended,
-    /// Nothing could be sent.
+    /// A request could not be sent.
     Unsent(Box<dyn std::error::Error + Send + Sync>),
-    /// It refused both questions, or has no version that is spoken here.
+    /// It refused both requests, or supports no version that we do.
     Refused(String),
 }
 
-/// Greets a server.
+/// Does the handshake with a server.
 pub(super) async fn greet<T: Transport<RoleClient>>(
     transport: &mut T,
     client: &ClientConfig,
@@ -102,7 +101,7 @@ pub(super) async fn greet<T: Transport<RoleClient>>(
         let message = tokio::select! {
             message = questions.transport.receive() => message.ok_or(Refusal::Ended)?,
             () = sleep_until(patience) => {
-                // Silent, or slow to start: the other question, too.
+                // Silent or slow to start: send the other request, too.
                 questions.ask_the_other().await?;
                 patience = Instant::now() + Duration::from_secs(24 * 3600);
                 continue;
@@ -143,7 +142,7 @@ enum HandshakeReply {
     Refused(String),
 }
 
-/// What a server was asked, and how that went.
+/// The requests sent to a server so far, and their outcome.
 struct Questions<'t, T> {
     transport: &'t mut T,
     client: &'t ClientConfig,
@@ -196,7 +195,7 @@ impl<T: Transport<RoleClient>> Questions<'_, T> {
         answer: Result<Value, ErrorData>,
     ) -> Result<Option<(Era, ServerPeerInfo)>, Refusal> {
         let is = |wanted: i64| id.as_ref().is_some_and(|id| *id == RequestId::Number(wanted));
-        // A server that could not even read the question answers without an id.
+        // A server that could not parse the request answers without an id.
         let to_discover = is(DISCOVER)
             || is(DISCOVER_AGAIN)
             || id.is_none() && self.initialize == HandshakeReply::Not;
@@ -227,7 +226,7 @@ impl<T: Transport<RoleClient>> Questions<'_, T> {
             Err(error) if is(INITIALIZE) => {
                 self.initialize = HandshakeReply::Refused(error.message.into_owned());
             }
-            // Late, or for nobody.
+            // A late response, or one that matches no request.
             _ => return Ok(None),
         }
         if let (HandshakeReply::Refused(modern), HandshakeReply::Refused(legacy)) =
@@ -241,7 +240,7 @@ impl<T: Transport<RoleClient>> Questions<'_, T> {
     }
 }
 
-/// What a server of our version says of itself.
+/// Parses a response to `server/discover`.
 fn modern(value: Value) -> Result<ServerPeerInfo, String> {
     let told: DiscoverResult = serde_json::from_value(value).map_err(|error| error.to_string())?;
     if !told.supported_versions.contains(&ProtocolVersion::V_2026_07_28) {
@@ -250,8 +249,8 @@ fn modern(value: Value) -> Result<ServerPeerInfo, String> {
     Ok(ServerPeerInfo::from_discover_result(ProtocolVersion::V_2026_07_28, told))
 }
 
-/// Whether a server that refused our version says that it speaks it: it may have
-/// changed its mind.
+/// Whether a server that rejected our version lists it as supported, so that another try
+/// makes sense.
 fn speaks_ours(error: &ErrorData) -> bool {
     let supported = error.data.as_ref().and_then(|data| data["supported"].as_array());
     error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION

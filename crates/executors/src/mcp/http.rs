@@ -1,9 +1,9 @@
-//! Messages as HTTP requests, through the guarded way out.
+//! Streamable HTTP transport, over the HTTP client with SSRF protection.
 //!
-//! `rmcp` keeps sessions, resumes streams and begins again where a session has
-//! expired; how a request reaches the other side is decided here. A server that
-//! the operator wrote into a file may be anywhere. One of a tenant is reached as
-//! any address is that somebody else has chosen.
+//! `rmcp` manages sessions, resumes streams and starts a new session when one has
+//! expired; this module sends the requests. A server in the operator's own files may be
+//! at any address. That of a tenant is subject to the SSRF guard, as any address chosen
+//! by others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use rmcp::transport::streamable_http_client::{
 };
 use serde_json::Value;
 use url::Url;
-use windlass::{Error, ErrorKind, Secret, Veil};
+use windlass::{Error, ErrorKind, Secret, TenantId, Veil};
 
 use super::events::{Events, events};
 use super::message;
-use crate::outbound::{Answer, Outbound, OutboundPolicy, Request};
+use crate::outbound::{Answer, Outbound, Request, on_behalf};
 
-/// How long a stream may be silent, and how long it may be. A call has its own
-/// time; streams of news are opened again.
+/// Read timeout and total timeout of a stream. Calls have their own deadlines, and
+/// streams of notifications are reopened.
 const SILENCE: Duration = Duration::from_secs(15 * 60);
 const LIFE: Duration = Duration::from_secs(24 * 3600);
-/// How many requests to one server are under way at once.
+/// Maximum concurrent requests to one server.
 const AT_ONCE: usize = 64;
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
@@ -41,26 +41,25 @@ const SESSION: &str = "mcp-session-id";
 
 type Failed = StreamableHttpError<Error>;
 
-/// The way to an address.
+/// The HTTP client for one server's URL.
 pub(super) fn wire(
-    policy: &OutboundPolicy,
+    outbound: &Outbound,
     url: &str,
-    is_operators: bool,
+    owner: Option<&TenantId>,
     max_message: usize,
     veil: Arc<Veil>,
 ) -> Wire {
-    let mut policy = policy.clone();
+    let mut policy = outbound.policy().clone();
     (policy.read_timeout, policy.total_timeout) = (SILENCE, LIFE);
-    // Each message is bounded, below; a stream of them is not.
+    // Each message is bounded below; the stream as a whole is not.
     policy.max_response_bytes = u64::MAX / 2;
-    if is_operators {
+    if owner.is_none() {
         policy.allow.extend(place(url).and_then(|place| place.parse().ok()));
     }
-    Wire { outbound: Outbound::new(policy), max_message, veil }
+    Wire { outbound: outbound.beside(policy), owner: owner.cloned(), max_message, veil }
 }
 
-/// A transport to an address. `client` is the way there, with or without
-/// somebody who adds tokens.
+/// A transport to a URL. `client` sends the requests, with or without OAuth tokens.
 pub(super) fn transport<C: StreamableHttpClient + Sync>(
     client: C,
     url: &str,
@@ -85,18 +84,20 @@ pub(super) fn transport<C: StreamableHttpClient + Sync>(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// The host and port of an address, as a policy names them.
+/// Host and port of a URL, as an entry of the policy's allow list.
 fn place(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))
 }
 
-/// Sends requests for `rmcp`.
+/// The HTTP client in the form that `rmcp` expects.
 #[derive(Clone)]
 pub(super) struct Wire {
     outbound: Outbound,
+    /// Whose connections they are.
+    owner: Option<TenantId>,
     max_message: usize,
-    /// Hides what the server is told in secret.
+    /// Redacts the server's secrets in its responses.
     veil: Arc<Veil>,
 }
 
@@ -129,14 +130,15 @@ impl Wire {
     }
 
     async fn send(&self, request: Request) -> Result<Answer, Failed> {
-        let answer = self.outbound.send(request).await.map_err(StreamableHttpError::Client)?;
+        let sent = on_behalf(self.owner.as_ref(), self.outbound.send(request)).await;
+        let answer = sent.map_err(StreamableHttpError::Client)?;
         match refused(&answer) {
             Some(refused) => Err(refused),
             None => Ok(answer),
         }
     }
 
-    /// What hides secrets in the answer to a request: with a token, that as well.
+    /// The redaction for a response: the server's secrets and this request's token.
     fn veil(&self, token: Option<&str>) -> Veils {
         let token = token.map(|token| Arc::new(Veil::new([&Secret::new(token)])));
         Veils([Some(Arc::clone(&self.veil)), token])
@@ -155,11 +157,11 @@ impl Wire {
     }
 }
 
-/// What hides secrets in an answer: those of the server, and its token.
+/// Redacts a server's secrets and a token in its responses.
 pub(super) struct Veils([Option<Arc<Veil>>; 2]);
 
 impl Veils {
-    /// The JSON without secrets, where it has any.
+    /// The JSON with secrets redacted; `None` if it has none.
     pub(super) fn over_json(&self, json: &[u8]) -> Option<Vec<u8>> {
         let veils = self.0.iter().flatten();
         veils.fold(None, |hidden: Option<Vec<u8>>, veil| {
@@ -168,12 +170,12 @@ impl Veils {
     }
 }
 
-/// What an answer without leave says.
+/// The error for 401 and 403, with the challenge.
 fn refused(answer: &Answer) -> Option<Failed> {
     let challenge = answer.header("www-authenticate").map(str::to_owned);
     match answer.status() {
         StatusCode::UNAUTHORIZED => {
-            // Where to log in is also found without a word about it.
+            // Without a challenge, the authorization server can still be discovered.
             let challenge = challenge.unwrap_or_else(|| "Bearer".to_owned());
             Some(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
         }
@@ -187,7 +189,7 @@ fn refused(answer: &Answer) -> Option<Failed> {
     }
 }
 
-/// A parameter of a challenge.
+/// A parameter of a `WWW-Authenticate` challenge.
 pub(super) fn parameter(challenge: &str, name: &str) -> Option<String> {
     let start = challenge.to_ascii_lowercase().find(&format!("{name}="))? + name.len() + 1;
     let rest = &challenge[start..];
@@ -221,7 +223,7 @@ impl StreamableHttpClient for Wire {
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return match wanted(&message) {
                 None => Ok(StreamableHttpPostResponse::Accepted),
-                // No answer can follow: it would have to come with this one.
+                // A request without a response body will get no response later either.
                 Some(_) => Err(useless(format!("HTTP {status}, where an answer was due"))),
             };
         }
@@ -272,7 +274,7 @@ impl StreamableHttpClient for Wire {
     ) -> Result<(), Failed> {
         let session = Some(&*session_id);
         let request = Self::request(Method::DELETE, &uri, session, auth_header, &custom_headers);
-        // A server that keeps its sessions to itself does no harm.
+        // A server that does not support deleting sessions does no harm.
         self.send(request.map_err(StreamableHttpError::Client)?).await.map(drop)
     }
 
@@ -308,7 +310,7 @@ impl StreamableHttpClient for Wire {
     }
 }
 
-/// The id of a message that wants an answer.
+/// The id of a message that is a request.
 fn wanted(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
@@ -321,23 +323,22 @@ fn is_discover(message: &ClientJsonRpcMessage) -> bool {
     matches!(request.request, ClientRequest::DiscoverRequest(_))
 }
 
-/// What servers of the official SDKs, and those written after their examples, say
-/// with 400 where they do not know a session, before they look at the message.
+/// The bodies with which servers of the official SDKs, and those modelled on their
+/// examples, reject an unknown session with 400, before they look at the message.
 const NO_SESSION: [&str; 2] =
     ["Bad Request: No valid session ID provided", "Bad Request: Server not initialized"];
 
-/// Whether a refusal with 400 says that there is no such session; the protocol has
-/// a status for that, 404. The message is sent again in a new session, so words
-/// alone are not enough: a tool that ran may have them in its error. It is one of
-/// the known texts and nothing else, alone or in an error that belongs to no
-/// request.
+/// Whether a 400 means that the session is unknown; the protocol's status for that is
+/// 404. The message is then sent again in a new session, so it must be certain that no
+/// tool has run: its error might contain the same words. Only one of the known texts
+/// counts, either alone or in an error response without a request id.
 fn is_no_session(body: &[u8]) -> bool {
     let is_known = |text: &str| NO_SESSION.contains(&text);
     let Ok(text) = str::from_utf8(body) else { return false };
     let Ok(Value::Object(said)) = serde_json::from_str::<Value>(text) else {
         return is_known(text.trim());
     };
-    // The SDK for Python has this in place of null.
+    // The Python SDK sends this instead of `null`.
     let is_of_none = match said.get("id") {
         None | Some(Value::Null) => true,
         Some(id) => id == "server-error",
@@ -350,7 +351,7 @@ fn is_no_session(body: &[u8]) -> bool {
         && error["message"].as_str().is_some_and(is_known)
 }
 
-/// Whether a status may mean that the other side knows nothing of the newer era.
+/// Whether a status may mean that the server does not know the stateless era.
 fn is_unknown_era(status: StatusCode) -> bool {
     status.is_client_error()
         && !matches!(
@@ -363,8 +364,8 @@ fn is_error(message: &ServerJsonRpcMessage) -> bool {
     matches!(message, JsonRpcMessage::Error(_))
 }
 
-/// Gives an answer to whoever asked. A refusal is meant for them under whatever
-/// id: who cannot read a request, or does not know it, makes one up.
+/// Delivers a response to the pending request. An error response is accepted under any
+/// id: a server that cannot parse a request makes one up.
 fn to_asked(
     asked: &ClientJsonRpcMessage,
     said: ServerJsonRpcMessage,
@@ -380,17 +381,17 @@ fn to_asked(
     }
 }
 
-/// Some servers write the numbers of requests as text.
+/// Compares ids; some servers send numeric ids back as strings.
 pub(super) fn is_same(asked: &RequestId, answered: &RequestId) -> bool {
     asked == answered || asked.to_string() == answered.to_string()
 }
 
-/// The error of a request that was answered with something that is no answer.
+/// The error of a request that got something other than a JSON-RPC response.
 fn useless(what: String) -> Failed {
     StreamableHttpError::UnexpectedServerResponse(what.into())
 }
 
-/// What a server answered with, where it was there and that was no answer.
+/// What a server that could be reached sent instead of a JSON-RPC response.
 pub(super) fn answered_with(
     error: &(dyn std::error::Error + 'static),
 ) -> Option<(ErrorKind, String)> {
@@ -410,8 +411,8 @@ pub(super) fn answered_with(
     }
 }
 
-/// Reads an answer. What `rmcp` itself looks at gets its types; the result of
-/// everything else stays the JSON that it is.
+/// Parses a response. What `rmcp` itself looks at is typed; every other result stays
+/// JSON.
 fn read(
     asked: &ClientJsonRpcMessage,
     body: &[u8],

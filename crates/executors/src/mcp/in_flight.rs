@@ -1,4 +1,5 @@
-//! Requests that a server works on, and whom its messages about them are for.
+//! Requests in flight: attributes a server's progress, logs and questions to the call
+//! that they belong to.
 
 #![expect(deprecated, reason = "servers of both eras still send log messages")]
 
@@ -14,22 +15,22 @@ use windlass::{Call, Content, Emitter, TenantId};
 
 use super::ask::Asker;
 
-/// The fact of a progress block that holds a server's log message.
+/// Marks a progress block as a log message of the server.
 const LOG: &str = "log";
-/// How many requests that were given up are remembered each for itself.
+/// Maximum number of abandoned requests that are remembered one by one.
 const MAX_ABANDONED: usize = 256;
 
-/// Whom messages about a request are for.
+/// Who receives messages about a request.
 pub(super) struct InFlightRequest {
     pub(super) emitter: Option<Emitter>,
     pub(super) asker: Option<Arc<Asker>>,
     whose: Option<Whose>,
-    /// The highest progress so far: it never goes back.
+    /// The highest progress so far, since progress must not decrease.
     progress: Mutex<Option<f64>>,
 }
 
-/// The conversation that a request belongs to. What is said in it may be read by
-/// whoever made any of its requests, and by nobody else.
+/// The conversation that a request belongs to. Its messages may be read by whoever made
+/// any request of the conversation, and by nobody else.
 #[derive(Clone, PartialEq)]
 struct Whose {
     tenant: TenantId,
@@ -48,13 +49,13 @@ impl InFlightRequest {
         Arc::new(Self { emitter: Some(call.emitter()), asker, whose, progress: Mutex::new(None) })
     }
 
-    /// A request that nobody follows.
+    /// A request whose progress nobody receives.
     pub(super) fn unheard(asker: Option<Arc<Asker>>) -> Arc<Self> {
         Arc::new(Self { emitter: None, asker, whose: None, progress: Mutex::new(None) })
     }
 }
 
-/// All requests of a connection that have no answer yet.
+/// All pending requests of a connection.
 #[derive(Default)]
 pub(super) struct InFlightRequests(Mutex<Open>);
 
@@ -62,14 +63,14 @@ pub(super) struct InFlightRequests(Mutex<Open>);
 struct Open {
     by_id: HashMap<RequestId, Entry>,
     by_token: HashMap<ProgressToken, Arc<InFlightRequest>>,
-    /// All that was sent and is waited for, also what is nobody's.
+    /// All ids that were sent and are awaited, including those of the connection itself.
     sent: HashSet<RequestId>,
-    /// Requests that nobody waits for any more, and that the server may still
-    /// work on. One that was told to stop need not say that it has.
+    /// Cancelled requests that the server may still be working on: it need not confirm a
+    /// cancellation.
     abandoned: HashMap<RequestId, Option<Whose>>,
-    /// Whether there were too many of them to be remembered.
+    /// Whether more requests were abandoned than are remembered.
     overflowed: bool,
-    /// Whether a question could not be placed because of them.
+    /// Whether a question could not be attributed because of abandoned requests.
     muddled: bool,
     began: u64,
 }
@@ -77,11 +78,11 @@ struct Open {
 struct Entry {
     token: Option<ProgressToken>,
     flight: Arc<InFlightRequest>,
-    /// Which one it is, in the order of their beginnings.
+    /// Sequence number, in the order in which requests began.
     number: u64,
 }
 
-/// A question of a server that several requests may have led to.
+/// A server's question could belong to several requests.
 #[derive(Debug)]
 pub(super) struct Unclear;
 
@@ -93,7 +94,7 @@ impl InFlightRequests {
         flight: Option<Arc<InFlightRequest>>,
     ) {
         let mut open = self.0.lock();
-        // It may have been given up before it was on its way.
+        // It may have been cancelled before it was sent.
         if open.abandoned.contains_key(&id) {
             return;
         }
@@ -107,15 +108,14 @@ impl InFlightRequests {
         open.by_id.insert(id, Entry { token, flight, number });
     }
 
-    /// The server has answered.
+    /// A response has arrived.
     pub(super) fn end(&self, id: &RequestId) {
         let mut open = self.0.lock();
         open.abandoned.remove(id);
         open.take(id);
     }
 
-    /// Nobody waits for the answer any more, but what the server still says may
-    /// be about it.
+    /// Marks a request as cancelled; the server may still send messages about it.
     pub(super) fn abandon(&self, id: &RequestId, flight: &InFlightRequest) {
         let mut open = self.0.lock();
         open.take(id);
@@ -130,7 +130,7 @@ impl InFlightRequests {
         self.0.lock().by_id.len()
     }
 
-    /// The request that is waited for, where there is one alone.
+    /// The id of the only request in flight.
     pub(super) fn only_sent(&self) -> Option<RequestId> {
         let open = self.0.lock();
         let mut sent = open.sent.iter();
@@ -138,14 +138,15 @@ impl InFlightRequests {
         sent.next().is_none().then(|| only.clone())
     }
 
-    /// Whether questions cannot be placed any more, whoever calls next.
+    /// Whether questions can no longer be attributed on this connection, whoever calls
+    /// next.
     pub(super) fn is_muddled(&self) -> bool {
         self.0.lock().muddled
     }
 
-    /// The request that a question of the server belongs to: the one that it
-    /// came with, else one of the conversation that all of them belong to.
-    /// Nobody is asked what somebody else may have to answer.
+    /// The request that a server's question belongs to: the one on whose stream it
+    /// arrived, else the latest one if all belong to the same conversation. Nobody is
+    /// ever shown a question that may be meant for somebody else.
     pub(super) fn asked_by(
         &self,
         id: Option<&RequestId>,
@@ -154,7 +155,7 @@ impl InFlightRequests {
         if let Some(id) = id {
             return Ok(open.by_id.get(id).map(|entry| Arc::clone(&entry.flight)));
         }
-        // Whoever it was for is gone, or there was nobody.
+        // The caller it was meant for is gone, or cannot be asked.
         if open.by_id.values().all(|entry| entry.flight.asker.is_none()) {
             return Ok(None);
         }
@@ -190,8 +191,8 @@ impl InFlightRequests {
         }
     }
 
-    /// A message for whoever reads along. Which request it is about is not said,
-    /// so where it may be somebody else's, nobody reads it.
+    /// Forwards a log message. It does not say which request it belongs to, so it is
+    /// dropped unless that is certain.
     pub(super) fn log(&self, server: &str, said: &LoggingMessageNotificationParam) {
         tracing::debug!(server, level = ?said.level, data = %said.data, "a server's message");
         let flight = self.0.lock().only();
@@ -205,12 +206,12 @@ impl InFlightRequests {
     }
 }
 
-/// A log message, as a tool reports it.
+/// A log message as a progress block.
 pub(super) fn log_block(message: Value) -> Content {
     Content::json(message).with_meta(LOG, true)
 }
 
-/// Whether progress is a server's log message.
+/// Whether a progress block is a log message of the server.
 pub(super) fn is_log(progress: &Content) -> bool {
     progress.meta.get(LOG) == Some(&Value::Bool(true))
 }
@@ -223,9 +224,8 @@ impl Open {
         }
     }
 
-    /// The request that a message without a word about it belongs to: the only
-    /// one that the server can be working on, or the latest of a conversation
-    /// where all are of one.
+    /// The request that a message without an id belongs to: the only one that the server
+    /// can be working on, or the latest if all are of the same conversation.
     fn only(&self) -> Option<Arc<InFlightRequest>> {
         let latest = &self.by_id.values().max_by_key(|entry| entry.number)?.flight;
         let alone = self.by_id.len() == 1 && self.abandoned.is_empty();

@@ -1,5 +1,5 @@
-//! The keeper of a server: connects when it is needed, keeps its tools up to
-//! date, and begins again when it has gone.
+//! Keeper: the supervisor task of one server. Connects on demand, keeps the list of tools
+//! up to date, and reconnects with exponential backoff.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,32 +20,32 @@ use super::list::List;
 use super::notebook::{Note, Notebook};
 use super::server::{Link, News, Server};
 
-/// How long a server may take to start: it may have to be fetched first.
+/// Start timeout. Long, because the package may have to be downloaded first.
 const START: Duration = Duration::from_secs(60);
-/// The first pause after a failed start; each further one is twice as long.
+/// The first backoff after a failed start; it doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// A server that lived for less has failed to start, whatever it said.
+/// A server that exits sooner counts as a failed start, whatever it said.
 const STABLE: Duration = Duration::from_secs(5);
-/// After this long without a word a server is asked whether it is well.
+/// After this long without a message the server is pinged.
 const SILENCE: Duration = Duration::from_secs(30);
-/// And has this long to say so.
+/// Timeout of the ping.
 const PONG: Duration = Duration::from_secs(10);
-/// Changes that follow each other closely are looked at once.
+/// Debounce for `list_changed` notifications.
 const SETTLE: Duration = Duration::from_millis(100);
-/// After this long without a change, the next one is looked at without a pause.
+/// After this long without a change, the debounce is reset to its shortest.
 const QUIET: Duration = Duration::from_secs(10);
 
 pub(super) struct Keeper {
     pub(super) server: Arc<Server>,
-    /// Where its tools are published; nowhere where another keeper does that.
+    /// The engine that its tools are registered with; `None` if another keeper does that.
     pub(super) engine: Option<Engine>,
     pub(super) notebook: Arc<dyn Notebook>,
     pub(super) stop: CancellationToken,
     pub(super) start: Start,
     pub(super) note: Note,
-    /// Whether the older era was chosen where the server speaks both. It may have
-    /// been a mistake, and is made once.
+    /// Whether the legacy era was chosen for a server that speaks both. The choice is
+    /// made only once, since it may have been wrong.
     pub(super) chose_older: bool,
 }
 
@@ -59,11 +59,11 @@ pub enum Start {
 }
 
 impl Keeper {
-    /// Keeps the server until it is to stop.
+    /// Supervises the server until it is stopped.
     pub(super) async fn run(mut self) {
         self.recall().await;
         let mut failures = 0;
-        // What nobody knows anything about has to be asked.
+        // A server without a remembered list of tools has to be asked.
         let mut needed = self.start == Start::Unknown && self.note.tools.is_empty();
         let stop = self.stop.clone();
         loop {
@@ -99,10 +99,11 @@ impl Keeper {
                 Ok(why) => Ok(veil.over_error(why)),
                 Err(why) => Err(veil.over_error(why)),
             };
-            // One that never came up has failed, however long it took for that.
+            // A server that never came up has failed, however long that took.
             let was_stable = ended.is_ok() && lived.elapsed() > STABLE;
             failures = if was_stable { 0 } else { failures + 1 };
-            // One that worked and then went is started at once by the next call.
+            // A server that worked and then exited is restarted by the next call without
+            // backoff.
             let (pause, why) = match ended {
                 Ok(why) if failures <= 1 => {
                     tracing::warn!(server = self.server.name(), error = %why, "a server has gone");
@@ -140,7 +141,8 @@ impl Keeper {
         self.publish_nothing();
     }
 
-    /// One life of the server: why it could not be started, or why it ended.
+    /// One connection, from start to end. The error says why the start failed, the value
+    /// why the connection ended.
     async fn live(&mut self) -> Result<Error, Error> {
         let limit = self.server.settings().start_timeout.unwrap_or(START);
         let mut news = self.server.news();
@@ -172,7 +174,8 @@ impl Keeper {
                     is_leaving |= self.takes_older_era(&connection);
                 }
                 () = sleep(SETTLE), if is_leaving && connection.is_idle() => {
-                    // Nobody begins here any more; who was about to is let through.
+                    // New calls wait from here on; those that hold the connection are let
+                    // finish.
                     server.link.send_replace(Link::Starting);
                     sleep(SETTLE).await;
                     if connection.is_idle() {
@@ -206,9 +209,10 @@ impl Keeper {
         }
     }
 
-    /// Whether a server that speaks both eras is known to ask its questions in the
-    /// older one alone. FastMCP, which marks its tools, sends them to the client
-    /// (`ctx.elicit`, `ctx.sample`), and the newer era has no way back for that.
+    /// Whether a server that speaks both eras is known to send its requests (elicitation,
+    /// sampling) in the legacy era only. FastMCP, recognised by a mark on its tools,
+    /// sends them to the client (`ctx.elicit`, `ctx.sample`), for which the stateless era
+    /// has no channel.
     fn asks_in_older_era(&self, connection: &Connection) -> bool {
         let settings = self.server.settings();
         let is_marked = |tool: &serde_json::Value| {
@@ -221,8 +225,9 @@ impl Keeper {
             && self.note.tools.iter().any(is_marked)
     }
 
-    /// Decides for the older era where a server's questions do not work in the newer
-    /// one, unless the operator wants that. Says whether it has to be greeted anew.
+    /// Switches to the legacy era if the server's requests do not work in the stateless
+    /// one, unless the operator has set an era. Returns whether a new handshake is
+    /// needed.
     fn takes_older_era(&mut self, connection: &Connection) -> bool {
         let is_free = self.server.settings().protocol == McpProtocol::Auto && !self.chose_older;
         if !is_free || connection.era() == Era::Legacy {
@@ -236,14 +241,14 @@ impl Keeper {
         true
     }
 
-    /// The next connection is of the older era, or of the newer one again where the
-    /// server refuses it.
+    /// Selects the legacy era for the next connection, with the stateless one as the
+    /// fallback.
     fn choose_older(&mut self) {
         self.note.era = Some(Era::Legacy);
         self.chose_older = true;
     }
 
-    /// Asks for the tools and publishes them; says how long they stay good.
+    /// Lists and publishes the tools; returns the TTL of the list.
     async fn refresh(&mut self, connection: &Connection) -> Result<Option<Duration>, Error> {
         if self.engine.is_none() {
             return Ok(None);
@@ -261,7 +266,7 @@ impl Keeper {
         Ok(list.ttl)
     }
 
-    /// The same for a server that runs: if it fails, the tools stay as they are.
+    /// Refreshes the list of a running server: on failure, its tools stay as they are.
     async fn refresh_again(&mut self, connection: &Connection) -> Option<Option<Duration>> {
         let refreshed = timeout(START, self.refresh(connection)).await;
         let error = match refreshed {
@@ -274,8 +279,8 @@ impl Keeper {
     }
 }
 
-/// Hears of changes: a server of the newer era tells them only to those who ask,
-/// one of the older has to be asked about each resource again after a start.
+/// Subscribes to notifications: a stateless server sends them only on request, and a
+/// legacy one needs a subscription to each resource after every start.
 async fn listen(server: Arc<Server>, connection: Arc<Connection>) {
     if connection.era() == Era::Legacy {
         for uri in server.watched.all() {
@@ -307,7 +312,7 @@ async fn listen(server: Arc<Server>, connection: Arc<Connection>) {
     }
 }
 
-/// What there is to hear of a server.
+/// The notifications to subscribe to.
 fn wanted_news(server: &Server, connection: &Connection) -> SubscriptionFilter {
     let can = &connection.info().capabilities;
     let mut filter = SubscriptionFilter::default();
@@ -322,8 +327,7 @@ fn wanted_news(server: &Server, connection: &Connection) -> SubscriptionFilter {
     filter
 }
 
-/// Asks a silent server whether it is well. One that works on something has no
-/// duty to answer.
+/// Heartbeat: pings a silent server. One with requests in flight need not answer.
 async fn is_well(connection: &Connection) -> bool {
     if !connection.is_idle() || connection.silent() < SILENCE {
         return true;
@@ -332,7 +336,7 @@ async fn is_well(connection: &Connection) -> bool {
         Era::Legacy => "ping",
         Era::Modern => "server/discover",
     };
-    // Also a refusal is an answer.
+    // An error response counts as an answer.
     match timeout(PONG, connection.ask(method, &json!({}))).await {
         Ok(Err(error)) => error.kind() != ErrorKind::Network,
         Ok(Ok(_)) => true,
@@ -340,9 +344,9 @@ async fn is_well(connection: &Connection) -> bool {
     }
 }
 
-/// When the tools of a server that runs are asked for again: at the end of the
-/// list's life, soon after a change, and after a pause that accounts where changes
-/// follow each other without end, or the answers are none.
+/// When to list a running server's tools again: at the end of the list's TTL, shortly
+/// after a change (debounced), and after a backoff that doubles while changes keep coming
+/// or the listing fails.
 struct Due {
     at: Option<Instant>,
     settle: Duration,
@@ -361,7 +365,7 @@ impl Due {
         if now.duration_since(self.last) > QUIET.max(self.settle * 2) {
             self.settle = SETTLE;
         }
-        // After a failure, the pause stays what it is.
+        // After a failure, the backoff is not shortened.
         let soon = now + self.settle;
         let at = self.at.filter(|at| *at < soon || self.failures > 0);
         self.at = Some(at.unwrap_or(soon));
@@ -388,7 +392,7 @@ impl Due {
     }
 }
 
-/// How long to wait after so many failures in a row.
+/// The backoff after this many failures in a row.
 fn pause(failures: u32) -> Duration {
     let doubled = PAUSE * 2_u32.saturating_pow(failures.saturating_sub(1).min(8));
     doubled.min(MAX_PAUSE)

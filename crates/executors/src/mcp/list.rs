@@ -1,8 +1,7 @@
-//! The lists of a server, page by page: bounded, and with a word about what is odd.
+//! Paginated lists of a server (tools, prompts, resources), bounded and checked.
 //!
-//! A server may list without end, or something that is no list. What can be used
-//! is used, what was left out is said, and where nothing can be used the list has
-//! failed.
+//! A server may list without end, or send something that is no list. Usable items are
+//! taken, the rest is reported, and a list without any usable item is an error.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,27 +12,27 @@ use windlass::Error;
 use super::connection::Connection;
 use super::failure::unreadable;
 
-/// How many tools, prompts or resources of a server are taken.
+/// Maximum number of tools, prompts or resources of a server.
 const MAX_ITEMS: usize = 2_000;
-/// How many pages are asked for, and how large they may be together.
+/// Maximum number of pages, and their maximum total size.
 const MAX_PAGES: usize = 200;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// The shortest and the longest life of a list.
+/// Bounds for the TTL that a server gives its list.
 const MIN_TTL: Duration = Duration::from_secs(5);
 const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// What a server lists.
+/// The items of a list.
 #[derive(Debug, Default)]
 pub(super) struct List {
     pub(super) items: Vec<Value>,
-    /// How long that stays good, where the server says so.
+    /// The list's TTL, if the server gives one.
     pub(super) ttl: Option<Duration>,
-    /// What was left out, and why, for operators.
+    /// What was left out and why, for operators.
     pub(super) odd: Vec<String>,
 }
 
 impl List {
-    /// The tools of a server. Those without a name are none.
+    /// Lists a server's tools. Items without a name are left out.
     pub(super) async fn of_tools(connection: &Connection) -> Result<Self, Error> {
         let mut list = Self::of(connection, "tools/list", "tools").await?;
         let before = list.items.len();
@@ -46,7 +45,7 @@ impl List {
         Ok(list)
     }
 
-    /// All pages of a list.
+    /// Fetches all pages of a list.
     pub(super) async fn of(
         connection: &Connection,
         method: &str,
@@ -61,7 +60,7 @@ impl List {
             let next = page["nextCursor"].as_str().map(str::to_owned);
             match page.get_mut(items).map(Value::take) {
                 Some(Value::Array(found)) => {
-                    // One message is bounded already; many are not.
+                    // Each message is bounded already; their number is not.
                     bytes += next.as_ref().map_or(0, |_| size(&found));
                     list.items.extend(found);
                 }

@@ -1,8 +1,8 @@
-//! Logins that calls have begun, until a browser comes back.
+//! OAuth flows started by calls that wait for the browser to return.
 //!
-//! A call whose server wants a login ends with an address at which its caller
-//! agrees. The same address is given to the next call, so that a model that
-//! tries again does not begin login after login.
+//! A call whose server needs a login fails with the URL at which its caller consents. The
+//! next call gets the same URL, so that a model that retries does not start one flow
+//! after the other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -11,18 +11,18 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use url::Url;
-use windlass::Error;
+use windlass::{Error, TenantId};
 
 use super::authorize::{self, Login, LoginOptions};
 use super::server::Server;
 use super::tokens::Account;
 
-/// How long a person has.
+/// How long a person has to log in.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How many logins may be under way.
+/// Maximum number of pending logins.
 const MAX_PENDING: usize = 1_000;
 
-/// Logins under way, by their state.
+/// Pending logins, by their OAuth `state`.
 #[derive(Default)]
 pub(super) struct Logins {
     options: OnceLock<LoginOptions>,
@@ -32,23 +32,23 @@ pub(super) struct Logins {
 struct Pending {
     login: Login,
     account: Account,
-    /// What the server wanted then; more may be wanted now.
+    /// The challenge that this login answers; a newer one may ask for more scopes.
     challenge: Option<String>,
     until: Instant,
 }
 
 impl Logins {
-    /// Lets calls begin logins.
+    /// Allows calls to start logins.
     pub(super) fn offer(&self, options: LoginOptions) {
         let _ = self.options.set(options);
     }
 
-    /// Whether calls begin logins.
+    /// Whether calls may start logins.
     pub(super) fn is_offered(&self) -> bool {
         self.options.get().is_some()
     }
 
-    /// The address at which somebody logs in; none where calls begin no logins.
+    /// The URL at which to log in; `None` if calls may not start logins.
     pub(super) async fn url(
         &self,
         server: &Arc<Server>,
@@ -68,10 +68,11 @@ impl Logins {
         let mut pending = self.pending.lock();
         let now = Instant::now();
         pending.retain(|_, other| other.until > now && other.account != account);
-        if pending.len() < MAX_PENDING {
-            let challenge = challenge.map(str::to_owned);
-            pending.insert(state, Pending { login, account, challenge, until: now + PATIENCE });
+        if pending.len() >= MAX_PENDING {
+            forget_one(&mut pending);
         }
+        let challenge = challenge.map(str::to_owned);
+        pending.insert(state, Pending { login, account, challenge, until: now + PATIENCE });
         Some(Ok(url))
     }
 
@@ -84,10 +85,27 @@ impl Logins {
         Some(begun.login.url().to_owned())
     }
 
+    /// Whose login a browser comes back from.
+    pub(super) fn account_of(&self, came_back_to: &str) -> Option<Account> {
+        let state = state_of(came_back_to)?;
+        self.pending.lock().get(&state).map(|pending| pending.account.clone())
+    }
+
     /// The login that a browser came back from; it is finished once.
     pub(super) fn take(&self, came_back_to: &str) -> Option<Login> {
         let pending = self.pending.lock().remove(&state_of(came_back_to)?)?;
         (pending.until > Instant::now()).then_some(pending.login)
+    }
+}
+
+/// Gives up a login of the tenant that has the most.
+fn forget_one(pending: &mut HashMap<String, Pending>) {
+    let mut counts: HashMap<&TenantId, usize> = HashMap::new();
+    pending.values().for_each(|own| *counts.entry(&own.account.tenant).or_default() += 1);
+    let Some((greatest, _)) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
+    let own = pending.iter().filter(|(_, pending)| pending.account.tenant == *greatest);
+    if let Some(state) = own.min_by_key(|(_, own)| own.until).map(|(state, _)| state.clone()) {
+        pending.remove(&state);
     }
 }
 

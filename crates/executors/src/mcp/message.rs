@@ -1,11 +1,10 @@
-//! What a server writes becomes a message, or the reason why it is none.
+//! Parses a server's output into JSON-RPC messages, and says why if it is none.
 //!
-//! An answer that cannot be read still belongs to a request. So its id is looked
-//! for even in what is no JSON, and whoever waits hears at once what is wrong, in
-//! place of hearing nothing until the time is up.
+//! A response that cannot be parsed still belongs to a request. So its id is looked for
+//! even in invalid JSON, and the caller gets an error at once instead of a timeout.
 //!
-//! A value takes many times the memory of the bytes that it is written in, so
-//! messages are bounded by their values, too, and before they are built.
+//! A parsed value takes many times the memory of its text, so messages are also bounded
+//! by their number of values, which are counted before anything is built.
 
 use std::fmt;
 
@@ -18,41 +17,40 @@ use serde::de::{
 };
 use serde_json::Value;
 
-/// The code of an error that stands for an answer that cannot be read. No server
-/// has it: those of the protocol are around -32000.
+/// Code of the error that replaces an unreadable response. No server sends it: the
+/// protocol's codes are around -32000.
 pub(super) const UNREADABLE: ErrorCode = ErrorCode(i32::MIN);
 
-/// How many bytes of the largest message allow for one value.
+/// One value is allowed for this many bytes of the maximum message size.
 const BYTES_A_VALUE: usize = 16;
-/// A message may have so many values, however small it has to be.
+/// Minimum limit on values, however small the maximum message size is.
 const MIN_VALUES: usize = 65_536;
 
-/// Why something is no message.
+/// Why something is not a message.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unreadable {
-    /// The request that it would have been the answer to, where that can be told.
+    /// The request to which it was meant as the response, if that can be determined.
     pub(super) id: Option<RequestId>,
     pub(super) why: String,
 }
 
 impl Unreadable {
-    /// What takes the place of the answer; nothing where it is none.
+    /// The error response in its place; `None` if it is no response.
     pub(super) fn into_answer(self) -> Option<ServerJsonRpcMessage> {
         Some(instead(self.id?, self.why))
     }
 }
 
-/// What a request gets in place of an answer that cannot be read.
+/// The error response that replaces an unreadable one.
 pub(super) fn instead(id: RequestId, why: String) -> ServerJsonRpcMessage {
     JsonRpcMessage::error(ErrorData::new(UNREADABLE, why, None), Some(id))
 }
 
-/// Reads a message of a server whose messages may be so large. A result stays the
-/// JSON that it is: what it means depends on the request, and nothing that a
-/// server says about it gets lost.
+/// Parses a server's message with a size limit. Results stay JSON: their meaning depends
+/// on the request, and nothing in them gets lost.
 pub(super) fn read(text: &[u8], max_message: usize) -> Result<ServerJsonRpcMessage, Unreadable> {
     let unreadable = |why: String| Unreadable { id: outline(text).answered(), why };
-    // A value takes a byte and something that parts it from the next.
+    // A value takes at least one byte and a separator.
     if text.len() / 2 > most_values(max_message) {
         check(text, max_message)?;
     }
@@ -80,8 +78,8 @@ pub(super) fn read(text: &[u8], max_message: usize) -> Result<ServerJsonRpcMessa
     }
 }
 
-/// Checks a message that somebody else reads: that it is JSON, and not of more
-/// values than it may be.
+/// Checks a message that somebody else parses: it must be valid JSON with no more values
+/// than allowed.
 pub(super) fn check(text: &[u8], max_message: usize) -> Result<Outline, Unreadable> {
     let outline = outline(text);
     let most = most_values(max_message);
@@ -106,7 +104,7 @@ fn no_json(error: &serde_json::Error) -> String {
     format!("it is no valid JSON: {error}")
 }
 
-/// Counts the values of a text down to nothing, without keeping any.
+/// Counts the values of a text against a limit, without building them.
 struct Counted<'c>(&'c mut usize);
 
 impl<'de> DeserializeSeed<'de> for Counted<'_> {
@@ -168,28 +166,28 @@ impl<'de> Visitor<'de> for Counted<'_> {
     }
 }
 
-/// What can be told of a message without understanding all of it.
+/// The outline of a message: what can be determined without parsing all of it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Outline {
     pub(super) id: Option<RequestId>,
-    /// Whether it says that it is of the protocol at all. Programs also write
-    /// logs of their own as JSON, with ids of their own.
+    /// Whether it has the `jsonrpc` key. Programs also write JSON logs to stdout, with
+    /// ids of their own.
     pub(super) is_rpc: bool,
     pub(super) has_method: bool,
 }
 
 impl Outline {
-    /// The request that this is the answer to.
+    /// The id of the request to which this is the response.
     fn answered(self) -> Option<RequestId> {
         self.id.filter(|_| self.is_rpc && !self.has_method)
     }
 }
 
-/// Looks at the keys of the outermost object, whatever is in between.
+/// Scans the keys of the outermost object, and skips what is in between.
 fn outline(text: &[u8]) -> Outline {
     let mut outline = Outline::default();
     let (mut at, mut depth) = (0, 0_usize);
-    // The key whose value comes next, and whether it has come to its colon.
+    // The key before the next value, and whether its colon has been read.
     let (mut key, mut colon): (&[u8], bool) = (b"", false);
     while let Some(byte) = text.get(at) {
         match byte {
@@ -226,7 +224,7 @@ fn outline(text: &[u8]) -> Outline {
     outline
 }
 
-/// Where a string ends that begins here: at its quote, or with the text.
+/// The end of the string that begins here: its closing quote, or the end of the text.
 fn end_of_string(text: &[u8], start: usize) -> usize {
     let mut at = start;
     while let Some(byte) = text.get(at) {

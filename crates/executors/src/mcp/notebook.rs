@@ -1,4 +1,4 @@
-//! What is remembered of a server from one start to the next.
+//! [`Notebook`]: store for what is known of a server across restarts.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,28 +14,27 @@ use super::quarantine::{self, ToolChange};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Note {
-    /// Which era it turned out to be of. Notes that call it `era` do not know
-    /// where its questions work, and are asked again.
+    /// Its detected era. Older notes call the field `era`; they are ignored, because they
+    /// were made without checking where the server's requests work.
     #[serde(rename = "spoken")]
     pub(super) era: Option<Era>,
-    /// A fingerprint of how it is reached: another command is another server.
+    /// A fingerprint of its transport: another command or URL means another server.
     pub(super) reached: String,
-    /// Its tools, as they are shown.
+    /// Its tools, as they are published.
     pub(super) tools: Vec<Value>,
-    /// Whether it has ever listed its tools. The first list is accepted, also
-    /// when it is empty.
+    /// Whether it has ever listed its tools. The first list is trusted, even an empty
+    /// one.
     pub(super) listed: bool,
-    /// All tools that were ever accepted, as they were then, by name. One that the
-    /// server takes away stays here: when it comes back, it is no new one.
+    /// Every tool that was ever accepted, by name, as it was then. A tool that the server
+    /// removes stays here, so it is not new when it comes back.
     pub(super) accepted: BTreeMap<String, Value>,
-    /// Tools that have changed since they were accepted, as they are declared
-    /// now, by name.
+    /// Quarantined tools by name, as the server declares them now.
     pub(super) held: BTreeMap<String, Value>,
-    /// What it has besides tools.
+    /// Its capabilities besides tools.
     pub(super) offers: Offers,
 }
 
-/// What a server has besides tools.
+/// A server's capabilities besides tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offers {
     /// Prompts.
@@ -45,8 +44,8 @@ pub struct Offers {
 }
 
 impl Note {
-    /// Accepts those of these names as they are now, or all where there are
-    /// none. Says which.
+    /// Accepts the quarantined tools of these names as they are now, or all if there are
+    /// no names. Returns which.
     pub fn accept(&mut self, names: &[String]) -> Vec<String> {
         let wanted = |name: &String| names.is_empty() || names.contains(name);
         let accepted: Vec<String> = self.held.keys().filter(|name| wanted(name)).cloned().collect();
@@ -61,18 +60,18 @@ impl Note {
         accepted
     }
 
-    /// What is another about the tools that are held back.
+    /// The differences of the quarantined tools.
     pub fn changes(&self) -> Vec<ToolChange> {
         quarantine::changes(&self.accepted, &self.held)
     }
 
-    /// Its tools, as they are shown, by the names that the server gives them.
+    /// Its published tools, by their names on the server.
     pub fn tools(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.tools.iter().filter_map(|tool| Some((tool["name"].as_str()?, tool)))
     }
 
-    /// Takes what an older note shows for what it has accepted: it says nothing
-    /// of that.
+    /// Migrates an older note, which has no list of accepted tools: what it publishes
+    /// counts as accepted.
     pub(super) fn brought_up_to_date(mut self) -> Self {
         if !self.listed && !self.tools.is_empty() {
             self.listed = true;
@@ -82,16 +81,16 @@ impl Note {
     }
 }
 
-/// Where notes are kept.
+/// A store for notes about servers.
 pub trait Notebook: Send + Sync + 'static {
-    /// What is remembered of a server of this owner.
+    /// Reads the note about a server of this owner.
     fn read<'a>(
         &'a self,
         owner: Option<&'a TenantId>,
         server: &'a str,
     ) -> BoxFuture<'a, Result<Option<Note>, Error>>;
 
-    /// Remembers it.
+    /// Writes the note.
     fn write<'a>(
         &'a self,
         owner: Option<&'a TenantId>,
@@ -100,7 +99,7 @@ pub trait Notebook: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(), Error>>;
 }
 
-/// A notebook that is lost with the process.
+/// A notebook in memory, lost when the process ends.
 #[derive(Default)]
 pub struct MemoryNotebook(Mutex<HashMap<(Option<TenantId>, String), Note>>);
 

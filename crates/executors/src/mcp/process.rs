@@ -1,5 +1,5 @@
-//! A server's process: started with what it may know, and ended with all that
-//! it started.
+//! A server's child process: started in its own process group with a minimal environment,
+//! and killed with everything that it started.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::process::{ExitStatus, Stdio};
@@ -17,41 +17,42 @@ use windlass::{Error, ErrorKind, Veil};
 use super::environment::inherited;
 use super::{descendants, watchdog};
 
-/// Becomes the program once it is told to. Should this process be killed before
-/// the watchdog knows of the group, there is nobody to tell it, and it ends.
+/// Starts as a shell that waits for a line on stdin before it becomes the program. If
+/// this process is killed before the watchdog knows the process group, the shell reads
+/// the end of stdin and exits.
 const GATE: &str = r#"read -r _ && exec "$0" "$@""#;
-/// How long a server may take to end by itself once its input has ended.
+/// How long a server may take to exit once its stdin is closed.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long it may take after it was asked to.
+/// How long it may take to exit after `SIGTERM`.
 const LAST_GRACE: Duration = Duration::from_millis(500);
-/// What is kept of stderr, to say why a server ended.
+/// How many lines of stderr are kept to say why a server exited.
 const STDERR_LINES: usize = 8;
 const STDERR_LINE: usize = 2_000;
-/// What is read of a line of stderr; the rest of it is dropped.
+/// Maximum bytes read of one line of stderr; the rest is dropped.
 const STDERR_READ: usize = 256 * 1024;
 
-/// What to start.
+/// The command to start.
 pub(super) struct Program {
     pub(super) command: String,
     pub(super) args: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) cwd: Option<String>,
-    /// Hides what it is told in secret.
+    /// Redacts its secrets in what it writes.
     pub(super) veil: Arc<Veil>,
 }
 
-/// A running server. When it is dropped, the whole group is killed, and what has
-/// left it.
+/// A running server. Dropping it kills the whole process group, and every process that
+/// left the group.
 pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
-    /// What it and all that it starts are known by.
+    /// The mark in the environment of the process and its descendants.
     mark: String,
     said: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Process {
-    /// Starts a program in a group of its own.
+    /// Starts a program in a process group of its own.
     pub(super) async fn start(
         server: &str,
         program: &Program,
@@ -98,15 +99,15 @@ impl Process {
         }
     }
 
-    /// Ends when it has.
+    /// Waits until it has exited.
     pub(super) async fn gone(&mut self) {
         let _ = self.child.wait().await;
     }
 
-    /// Why it ended, for operators: its status, and what it said last.
+    /// Why it exited, for operators: the exit status and its last stderr lines.
     pub(super) async fn ended(&mut self) -> String {
         let status = tokio::time::timeout(LAST_GRACE, self.child.wait()).await;
-        // What it said last may still be on its way.
+        // Its last output may not have been read yet.
         tokio::task::yield_now().await;
         let said: Vec<String> = self.said.lock().iter().cloned().collect();
         let status = match status {
@@ -117,7 +118,7 @@ impl Process {
         if said.is_empty() { status } else { format!("{status}: {}", said.join(" | ")) }
     }
 
-    /// Ends it: by itself where it can, else by force. Its input has been closed
+    /// Stops it: gracefully if it reacts, else with `SIGKILL`. Its stdin has been closed
     /// before.
     pub(super) async fn stop(&mut self) {
         if tokio::time::timeout(GRACE, self.child.wait()).await.is_err() {
@@ -127,26 +128,27 @@ impl Process {
         if let Some(killing) = self.kill() {
             let _ = tokio::time::timeout(LAST_GRACE, killing).await;
         }
-        // Killed, it ends at once; this takes it off the list of processes.
+        // After `SIGKILL` it exits at once; waiting reaps the zombie.
         let _ = tokio::time::timeout(LAST_GRACE, self.child.wait()).await;
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // That nobody is left is what we want.
+            // The group may be empty already, which is fine.
             let _ = kill_process_group(group, signal);
         }
     }
 
-    /// Kills what is left of the group, and what has left it: the server may have
-    /// ended, and what it started may not. To look at all processes takes a
-    /// moment, which nobody else waits for.
+    /// Kills what is left of the process group, and processes that have left it: the
+    /// server may have exited while its children run on. Scanning `/proc` takes a moment,
+    /// so it is done in the background.
     fn kill(&mut self) -> Option<JoinHandle<()>> {
         self.signal(Signal::KILL);
         let (group, mark) = (self.group.take()?, std::mem::take(&mut self.mark));
         let killing = move || {
             descendants::kill(&mark);
-            // Only now: until here, the watchdog would have to do it.
+            // Only now: if this process is killed earlier, the watchdog still has to do
+            // it.
             watchdog::forget(group.as_raw_pid(), &mark);
         };
         match Handle::try_current() {
@@ -174,7 +176,7 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// Writes a server's stderr to the log, line by line, and keeps the last ones.
+/// Writes a server's stderr to the log line by line, and keeps the last lines.
 async fn read_stderr(
     server: String,
     stderr: impl AsyncRead + Unpin,
@@ -185,7 +187,7 @@ async fn read_stderr(
     let mut line = Vec::new();
     loop {
         line.clear();
-        // The whole line: a secret must not be cut in two before it is found.
+        // The whole line: a secret that is cut in two would not be redacted.
         match read_line(&mut stderr, &mut line).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
@@ -206,7 +208,7 @@ async fn read_stderr(
     }
 }
 
-/// Reads a line to its end and keeps its beginning. Says how many bytes it had.
+/// Reads a line to its end, but keeps only its beginning. Returns its length in bytes.
 async fn read_line(
     stderr: &mut BufReader<impl AsyncRead + Unpin>,
     line: &mut Vec<u8>,

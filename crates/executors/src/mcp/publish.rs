@@ -1,4 +1,4 @@
-//! What a server lists becomes tools of the engine, and is remembered.
+//! Registers a server's tools with the engine, and remembers them.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use super::server::Listed;
 use super::tools;
 
 impl Keeper {
-    /// Publishes what is known from an earlier time, so that a server need not
-    /// run to be known.
+    /// Publishes what is remembered, so that a server need not be running for its tools
+    /// to be known.
     pub(super) async fn recall(&mut self) {
         let reached = fingerprint(self.server.settings(), self.server.veil());
         match self.notebook.read(self.server.owner(), self.server.name()).await {
             Ok(Some(note)) if note.reached == reached => {
                 self.note = note.brought_up_to_date();
                 *self.server.offers.lock() = self.note.offers;
-                // A list without tools says nothing that could not be asked again: it
-                // may be from a server that was interrupted, or not ready.
+                // An empty list is not trusted from a note, since listing again is cheap:
+                // the server may have been interrupted or not ready.
                 if self.note.listed && !self.note.tools.is_empty() {
                     self.register();
                 }
@@ -64,8 +64,8 @@ impl Keeper {
         }
     }
 
-    /// Takes over what was accepted elsewhere: by a command, or by another server
-    /// on the same database.
+    /// Takes over what was accepted elsewhere: by a command, or by another process on the
+    /// same database.
     async fn take_over(&mut self) {
         let read = self.notebook.read(self.server.owner(), self.server.name()).await;
         if let Ok(Some(note)) = read.map(|note| note.map(Note::brought_up_to_date))
@@ -88,10 +88,10 @@ impl Keeper {
         }
     }
 
-    /// Accepts what an operator has looked at.
+    /// Accepts the quarantined tools that an operator has approved.
     pub(super) async fn accept(&mut self) {
         let names = std::mem::take(&mut *self.server.accepting.lock());
-        // No names would be all of them.
+        // An empty list of names would mean all.
         if names.is_empty() || self.note.accept(&names).is_empty() {
             return;
         }
@@ -99,7 +99,7 @@ impl Keeper {
         self.remember().await;
     }
 
-    /// Publishes what somebody else's connection has listed.
+    /// Publishes the list that a logged-in account's connection has fetched.
     pub(super) async fn learn(&mut self) {
         let learned = self.server.learned.lock().take();
         if let Some(tools) = learned {
@@ -107,8 +107,8 @@ impl Keeper {
         }
     }
 
-    /// A server that tells its tools to nobody who has not logged in has one tool
-    /// until then: the way to log in.
+    /// Until somebody logs in, a server that lists its tools only after login has one
+    /// tool: the one to log in with.
     pub(super) fn offer_login(&self) {
         if self.note.tools.is_empty()
             && self.server.challenge().is_some()
@@ -118,7 +118,7 @@ impl Keeper {
         }
     }
 
-    /// Makes what is known the tools of the engine.
+    /// Registers the known tools with the engine.
     fn register(&self) {
         self.server.held.lock().clone_from(&self.note.held);
         *self.server.changes.lock() = self.note.changes();
@@ -155,8 +155,7 @@ impl Keeper {
     }
 }
 
-/// Tells one way to reach a server from another, without what it is told in
-/// secret.
+/// A fingerprint of the transport, without its secrets.
 fn fingerprint(settings: &McpServer, veil: &Veil) -> String {
     let reached = match &settings.transport {
         McpTransport::Command { command, args, .. } => json!([command, args]).to_string(),

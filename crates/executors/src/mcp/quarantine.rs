@@ -1,38 +1,37 @@
-//! Tools that have changed since they were accepted.
+//! Quarantine for changed tools, against tool poisoning and rug pulls.
 //!
-//! The first list that a server gives is accepted. From then on, a tool whose
-//! description, schema or hints are another is held back: models go on seeing
-//! what was accepted, its calls are refused, and an operator looks at the
-//! difference. A tool that is new is new, not changed; one that was taken away
-//! and is there again is not new.
+//! The first list of a server is trusted. From then on, a tool whose description, schema
+//! or annotations change is quarantined: models still see the accepted version, calls are
+//! refused, and an operator reviews the difference. A tool that was never seen before is
+//! new, not changed; one that was removed and comes back is not new.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// What a model is told of a tool; a change of it is a change of what it does.
+/// The parts of a tool that a model sees; a change in them can change how models use it.
 const TOLD: [&str; 6] =
     ["title", "description", "inputSchema", "outputSchema", "annotations", "_meta"];
-/// How many tools of a server are remembered, of all that it ever had.
+/// Maximum number of accepted tools that are remembered of a server.
 const MAX_ACCEPTED: usize = 4_000;
 
-/// What becomes of a new list.
+/// A new list, sorted into published and quarantined tools.
 pub(super) struct Sorted {
-    /// The tools to show: new ones, and known ones as they were accepted.
+    /// The tools to publish: new ones, and known ones as they were accepted.
     pub(super) tools: Vec<Value>,
-    /// The ones that have changed, as they are now, by name.
+    /// The quarantined tools by name, as they are now.
     pub(super) held: BTreeMap<String, Value>,
 }
 
-/// Compares a list with what was accepted, and accepts what is new. Where no more
-/// can be remembered, what is new is left out.
+/// Compares a list with the accepted tools, and accepts new ones. At the limit, new ones
+/// are left out.
 pub(super) fn sort(accepted: &mut BTreeMap<String, Value>, now: Vec<Value>) -> Sorted {
     let mut sorted = Sorted { tools: Vec::with_capacity(now.len()), held: BTreeMap::new() };
     let mut seen = BTreeSet::new();
     for tool in now {
         let Some(name) = tool["name"].as_str().map(str::to_owned) else { continue };
-        // A second tool of a name is none; the engine takes the first, too.
+        // The first of two tools with the same name wins, as it does in the engine.
         if !seen.insert(name.clone()) {
             continue;
         }
@@ -52,7 +51,7 @@ pub(super) fn sort(accepted: &mut BTreeMap<String, Value>, now: Vec<Value>) -> S
     sorted
 }
 
-/// The tools of a list by their names.
+/// The tools of a list by name.
 pub(super) fn by_name(tools: &[Value]) -> BTreeMap<String, Value> {
     let mut named = BTreeMap::new();
     for tool in tools {
@@ -66,24 +65,24 @@ pub(super) fn by_name(tools: &[Value]) -> BTreeMap<String, Value> {
 /// A tool that has changed since it was accepted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolChange {
-    /// The name that its server gives it.
+    /// Its name on the server.
     pub tool: String,
-    /// What is another.
+    /// The parts that differ.
     pub parts: Vec<ChangedPart>,
 }
 
 /// A part of a tool that has changed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangedPart {
-    /// The key of the declaration, such as `description`.
+    /// The key in the declaration, such as `description`.
     pub part: &'static str,
-    /// As it was accepted; nothing where it was not there.
+    /// The accepted value; `None` if there was none.
     pub before: Option<Value>,
-    /// As the server declares it now.
+    /// The value that the server declares now.
     pub now: Option<Value>,
 }
 
-/// What is another about tools that are held back.
+/// The differences of quarantined tools.
 pub(super) fn changes(
     accepted: &BTreeMap<String, Value>,
     held: &BTreeMap<String, Value>,

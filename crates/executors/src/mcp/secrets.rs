@@ -1,20 +1,20 @@
-//! What a server is told in secret: values of its environment and its headers,
-//! variables of ours, and what is secret in its address. It may repeat them in
-//! whatever it says, so all of that goes under a [`Veil`] as it arrives.
+//! Which parts of a server's settings are secret: values of its environment and headers,
+//! our environment variables, and parts of its URL. A server may repeat them in anything
+//! it sends, so all of that is redacted by a [`Veil`] on arrival.
 //!
-//! Not every value is a secret: to hide `production` or `/usr/bin` would take
-//! ordinary words out of results. The rule:
+//! Not every value is a secret: redacting `production` or `/usr/bin` would remove
+//! ordinary words from results. The rule:
 //!
 //! - a name that says so (`API_KEY`, `Authorization`) makes its value secret;
-//! - a name that everybody knows (`PATH`, `LOG_LEVEL`, `Accept`) does not;
-//! - any other value is secret unless it is plain: short, a word, a number, a
-//!   path, or an address without anything secret in it. Under some names
-//!   (`AWS_REGION`) words have digits.
+//! - a well-known name (`PATH`, `LOG_LEVEL`, `Accept`) does not;
+//! - any other value is secret unless it is plain: short, a word, a number, a path, or a
+//!   URL without anything secret in it. Some names (`AWS_REGION`) have words with digits
+//!   as values.
 
 use windlass::Secret;
 use windlass::definition::McpTransport;
 
-/// What names end with whose values are secret.
+/// Last words of names whose values are secret.
 const SECRET: [&str; 18] = [
     "key",
     "token",
@@ -35,7 +35,7 @@ const SECRET: [&str; 18] = [
     "dsn",
     "webhook",
 ];
-/// Names whose values are not.
+/// Names whose values are not secret.
 const PLAIN: [&str; 30] = [
     "path",
     "home",
@@ -68,7 +68,7 @@ const PLAIN: [&str; 30] = [
     "pythonpath",
     "node_path",
 ];
-/// What names end with whose values are words, if they are short.
+/// Last words of names whose values are plain if they are short.
 const WORDS: [&str; 18] = [
     "region",
     "zone",
@@ -89,11 +89,11 @@ const WORDS: [&str; 18] = [
     "env",
     "environment",
 ];
-/// The longest word that is taken for one.
+/// Maximum length of a value that counts as a word.
 const WORD: usize = 14;
 
-/// The secrets that a server is told. `variable` finds a variable of ours; there
-/// are none for a tenant's server.
+/// The secrets in a server's settings. `variable` looks up our environment, which is
+/// empty for a tenant's server.
 pub(super) fn of(
     transport: &McpTransport,
     variable: impl Fn(&str) -> Option<String>,
@@ -105,6 +105,7 @@ pub(super) fn of(
                 found.variables(text);
             }
             env.iter().for_each(|(name, value)| found.value(name, value));
+            found.arguments(args);
         }
         McpTransport::Url { url, headers } => {
             found.variables(url);
@@ -115,13 +116,12 @@ pub(super) fn of(
     found.secrets
 }
 
-/// Whether a definition tells its server something in secret.
+/// Whether a transport's settings hold a secret.
 pub fn has_secrets(transport: &McpTransport) -> bool {
     !of(transport, |_| None).is_empty()
 }
 
-/// The name of a value that is secret and too short to be hidden, if there is
-/// one.
+/// The name of a secret value that is too short to be redacted, if there is one.
 pub fn short_secret(transport: &McpTransport) -> Option<&str> {
     let values = match transport {
         McpTransport::Command { env, .. } => env,
@@ -141,12 +141,33 @@ struct Found<F> {
 }
 
 impl<F: Fn(&str) -> Option<String>> Found<F> {
-    /// A value by its name.
+    /// Adds a value, given its name.
     fn value(&mut self, name: &str, value: &str) {
         self.variables(value);
         let value = super::expand::expand(value, &self.variable).unwrap_or_default();
         if is_secret(name, &value) {
             self.add(name, &value);
+        }
+    }
+
+    /// Arguments that a name says to be secret of, and addresses among them.
+    fn arguments(&mut self, args: &[String]) {
+        let mut before = "";
+        for argument in args {
+            let named = match argument.split_once('=').or_else(|| argument.split_once(": ")) {
+                Some((name, value)) if !name.contains("://") => Some((name, value)),
+                _ if before.starts_with('-') && !argument.starts_with('-') => {
+                    Some((before, argument.as_str()))
+                }
+                _ => None,
+            };
+            let secret = named.filter(|(name, value)| says_secret(name) && !is_count(value));
+            match secret {
+                Some((name, value)) => self.value(name, value),
+                None if is_address(argument) => self.address(argument),
+                None => {}
+            }
+            before = argument;
         }
     }
 
@@ -161,7 +182,7 @@ impl<F: Fn(&str) -> Option<String>> Found<F> {
         }
     }
 
-    /// What is secret in an address, but not the address.
+    /// Adds the secret parts of a URL, but not the URL.
     fn address(&mut self, url: &str) {
         let url = super::expand::expand(url, &self.variable).unwrap_or_default();
         self.secrets.extend(Secret::new(url).parts());
@@ -170,11 +191,11 @@ impl<F: Fn(&str) -> Option<String>> Found<F> {
     fn add(&mut self, name: &str, value: &str) {
         let value = value.trim();
         let secret = Secret::new(value);
-        // Where an address is no secret as a whole, its parts may be.
+        // A URL that is not secret as a whole may have secret parts.
         if is_address(value) && !says_secret(name) {
             return self.secrets.extend(secret.parts());
         }
-        // A scheme and what it is about: `Bearer x`.
+        // An authentication scheme and its credentials, such as `Bearer x`.
         if let Some((_, alone)) = value.split_once(' ').filter(|_| !value.contains('\n')) {
             self.secrets.push(Secret::new(alone.trim()));
             self.secrets.extend(password(alone.trim()));
@@ -183,7 +204,7 @@ impl<F: Fn(&str) -> Option<String>> Found<F> {
     }
 }
 
-/// The password in the credentials of HTTP's basic authentication.
+/// The password in HTTP basic authentication.
 fn password(encoded: &str) -> Option<Secret> {
     use base64::Engine;
     let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).ok()?;
@@ -191,7 +212,7 @@ fn password(encoded: &str) -> Option<Secret> {
     Some(Secret::new(text.split_once(':')?.1))
 }
 
-/// Whether a value is to be hidden.
+/// Whether a value is to be redacted.
 pub(super) fn is_secret(name: &str, value: &str) -> bool {
     let value = value.trim();
     let is_long = value.chars().count() >= Secret::MIN_CHARS;
@@ -205,8 +226,8 @@ fn last_word(name: &str) -> String {
     words.next_back().unwrap_or_default().to_ascii_lowercase()
 }
 
-/// Whether a name says that its value is secret: by its last word, as in
-/// `API_KEY` or `accessToken`, but not in `KEY_FILE` or `AUTHOR`.
+/// Whether a name says that its value is secret: by its last word, as in `API_KEY` or
+/// `accessToken`, but not in `KEY_FILE` or `AUTHOR`.
 pub(super) fn says_secret(name: &str) -> bool {
     let last = last_word(name);
     let one = last.strip_suffix('s').unwrap_or(&last);
@@ -218,7 +239,7 @@ fn is_known(name: &str) -> bool {
     PLAIN.contains(&name.as_str()) || name.starts_with("lc_")
 }
 
-/// Whether a value is a word, a number, a path or an address that says nothing.
+/// Whether a value is a word, a number, a path or a URL without secrets.
 fn is_plain(value: &str) -> bool {
     let is_word = value.len() <= WORD && value.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
     let is_number = value.len() < 8 && value.parse::<f64>().is_ok();
@@ -228,6 +249,11 @@ fn is_plain(value: &str) -> bool {
         && !value.split(['/', ':']).any(|part| part.len() >= 24 && Secret::is_likely(part));
     let is_nothing = is_address(value) && Secret::new(value).parts().is_empty();
     is_word || is_number || is_path || is_nothing
+}
+
+/// Whether a value is a number of something, as in `--max-tokens 100000`.
+fn is_count(value: &str) -> bool {
+    value.len() <= 8 && value.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn is_address(value: &str) -> bool {
@@ -269,6 +295,49 @@ mod tests {
         ] {
             assert_eq!(is_secret(name, value), secret, "{name}={value}");
         }
+    }
+
+    #[test]
+    fn arguments_that_are_secret_are_found() {
+        let args = [
+            "-y",
+            "server@latest",
+            "--api-key",
+            "sk-first-1",
+            "--token=tok-second",
+            "-e",
+            "GITHUB_TOKEN=ghp_third",
+            "--header",
+            "Authorization: Bearer fourth-4",
+            "--verbose",
+            "--password",
+            "--max-tokens",
+            "100000",
+            "--mode",
+            "production",
+            "https://mcp.example.com/s/5f1fth5ecret/mcp",
+            "postgres://me:s1xth-6@db/shop",
+            "https://mcp.example.com/mcp",
+            "/srv/keys/token",
+        ];
+        let transport = McpTransport::Command {
+            command: "npx".to_owned(),
+            args: args.map(str::to_owned).to_vec(),
+            env: BTreeMap::new(),
+            cwd: None,
+        };
+        let secrets = of(&transport, |_| None);
+        let found: Vec<&str> = secrets.iter().map(Secret::expose).collect();
+        for wanted in
+            ["sk-first-1", "tok-second", "ghp_third", "fourth-4", "5f1fth5ecret", "s1xth-6"]
+        {
+            assert!(found.contains(&wanted), "{wanted}: {found:?}");
+        }
+        for plain in ["100000", "production", "server@latest", "--verbose", "/srv/keys/token"] {
+            assert!(!found.contains(&plain), "{plain}: {found:?}");
+        }
+        assert!(!found.iter().any(|part| part.contains("example.com")), "{found:?}");
+        assert!(has_secrets(&transport));
     }
 
     #[test]

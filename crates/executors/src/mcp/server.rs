@@ -1,4 +1,4 @@
-//! [`Server`]: one server of tools, whether it runs at the moment or not.
+//! [`Server`]: handle of one MCP server, running or not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,53 +31,53 @@ use super::start_queue::StartQueue;
 use super::stdio::MAX_MESSAGE;
 use super::tokens::{Account, Store, Tokens};
 use super::watching::{Watched, Watching};
-use crate::outbound::OutboundPolicy;
+use crate::outbound::Outbound;
 
-/// What a call waits for at most while a server is given another chance.
+/// Longest wait of a call for a server that is in backoff.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long after a server was named a list waits for it.
+/// How long after its registration a server may delay a list of tools.
 const SETTLING: Duration = Duration::from_secs(5);
-/// How much news a slow listener may miss.
+/// Capacity of the notification channel, for slow receivers.
 const NEWS: usize = 64;
 
-/// Something that a server said of its own accord.
+/// A notification of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Its tools have changed.
+    /// Its list of tools has changed.
     Tools,
-    /// Its prompts have changed.
+    /// Its list of prompts has changed.
     Prompts,
-    /// Its resources have changed.
+    /// Its list of resources has changed.
     Resources,
-    /// A resource has changed.
+    /// The content of a resource has changed.
     Updated(Arc<str>),
 }
 
-/// How a server is.
+/// The state of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nobody needs it at the moment.
+    /// Not running, since nobody needs it.
     Idle,
-    /// It is being started.
+    /// Starting.
     Starting,
-    /// It runs.
+    /// Running.
     Up,
-    /// It could not be started, and why.
+    /// Failed to start, and why.
     Down(String),
-    /// It was taken away.
+    /// Removed.
     Gone,
 }
 
-/// A server of tools.
+/// An MCP server.
 pub struct Server {
     name: Arc<str>,
     owner: Option<TenantId>,
-    /// As whom it is used, where it wants a login.
+    /// The account whose login it uses.
     account: Account,
-    /// The same server, as others use it.
+    /// The same server, as other accounts are logged in to it.
     pub(super) accounts: AccountConnections,
     settings: Arc<McpServer>,
-    /// Hides what it is told in secret in what it says.
+    /// Redacts its secrets in what it sends.
     veil: Arc<Veil>,
     named: Instant,
     pub(super) link: watch::Sender<Link>,
@@ -85,51 +85,50 @@ pub struct Server {
     pub(super) listed: watch::Sender<Listed>,
     /// Wakes the keeper.
     pub(super) needed: Notify,
-    /// Ends the pause after a failed start.
+    /// Ends the backoff after a failed start.
     pub(super) hurry: Notify,
-    /// Tools that have changed since they were accepted, as they are now.
+    /// Quarantined tools by name, as they are now.
     pub(super) held: Mutex<BTreeMap<String, Value>>,
-    /// What is another about them.
+    /// Their differences from what was accepted.
     pub(super) changes: Mutex<Vec<ToolChange>>,
-    /// Those that an operator has looked at, and a word to the keeper.
+    /// Tools that an operator has approved; `accepted` tells the keeper.
     pub(super) accepting: Mutex<Vec<String>>,
     pub(super) accepted: Notify,
-    /// Tools that somebody else's connection has listed, and a word to the keeper.
+    /// Tools that another account's connection has listed; `learns` tells the keeper.
     pub(super) learned: Mutex<Option<Vec<Value>>>,
     pub(super) learns: Notify,
-    /// Tells that a question of it had no way back to us.
+    /// Notified when a request of the server had no channel back to us.
     pub(super) cannot_ask: Notify,
-    /// What it has besides tools, as far as is known.
+    /// Its capabilities besides tools, as far as is known.
     pub(super) offers: Mutex<Offers>,
     /// What was left out of its last list.
     pub(super) odd: Mutex<Vec<String>>,
-    /// Resources that somebody watches.
+    /// Subscribed resources.
     pub(super) watched: Watched,
-    /// Tells that they are others.
+    /// Notified when the subscriptions change.
     pub(super) watching: Notify,
-    /// What it said when it wanted somebody to log in.
+    /// The last authentication challenge.
     challenge: Mutex<Option<String>>,
-    /// Whose turn it is, where requests take turns.
+    /// Serializes requests, if the operator wants one at a time.
     turns: Semaphore,
     pub(super) ways: Ways,
     pub(super) news: broadcast::Sender<News>,
 }
 
-/// What is known of a server's tools.
+/// How much is known of a server's tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     /// The notebook has not been read yet.
     Unread,
-    /// The server has to be asked.
+    /// Nothing is remembered; the server has to be asked.
     Unknown,
     Known,
 }
 
-/// What servers share: how they are reached, where their tokens are, and who
-/// keeps them.
+/// What all servers share: HTTP policy, stores, and the tasks of their keepers.
 #[derive(Clone)]
 pub(super) struct Ways {
-    pub(super) outbound: Arc<OutboundPolicy>,
+    pub(super) outbound: Outbound,
     pub(super) notebook: Arc<dyn Notebook>,
     pub(super) tokens: Arc<dyn Tokens>,
     pub(super) logins: Arc<Logins>,
@@ -138,7 +137,7 @@ pub(super) struct Ways {
     pub(super) keepers: TaskTracker,
 }
 
-/// The connection, as calls see it.
+/// State of the connection, as calls see it.
 #[derive(Clone)]
 pub(super) enum Link {
     Idle,
@@ -156,7 +155,7 @@ impl Server {
         ways: Ways,
         account: Account,
     ) -> Arc<Self> {
-        // Variables are for the operator's own definitions.
+        // Only the operator's own definitions may read environment variables.
         let variable = |name: &str| std::env::var(name).ok().filter(|_| owner.is_none());
         let veil = Arc::new(Veil::new(&secrets::of(&settings.transport, variable)));
         Arc::new(Self {
@@ -189,17 +188,17 @@ impl Server {
         })
     }
 
-    /// Its name, which is the provider's.
+    /// Its name, which is that of its provider.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whose it is; none for everybody's.
+    /// The tenant that owns it; `None` for a server of all tenants.
     pub fn owner(&self) -> Option<&TenantId> {
         self.owner.as_ref()
     }
 
-    /// How it is at the moment.
+    /// Its current state.
     pub fn state(&self) -> State {
         match &*self.link.borrow() {
             Link::Idle => State::Idle,
@@ -210,11 +209,10 @@ impl Server {
         }
     }
 
-    /// Waits until its tools are known, from an earlier time or because it was
-    /// started and asked.
+    /// Waits until its tools are known, be it from the notebook or by starting it.
     pub async fn listed(&self) -> Result<(), Error> {
         let mut listed = self.listed.subscribe();
-        // Nobody is started for what the notebook will say.
+        // No server is started for what the notebook may answer.
         let read = listed.wait_for(|known| *known != Listed::Unread).await;
         if read.is_ok_and(|known| *known == Listed::Known) {
             return Ok(());
@@ -227,9 +225,8 @@ impl Server {
         }
     }
 
-    /// Waits a little for the tools of a server that nobody knows yet and that has
-    /// only just been named. One that cannot be started, or takes its time, holds
-    /// up no list.
+    /// Waits a little for the tools of a server that was registered only just now. A
+    /// server that fails to start, or is slow, delays no list.
     pub(super) async fn settled(&self) {
         let mut listed = self.listed.subscribe();
         let mut link = self.link.subscribe();
@@ -242,18 +239,18 @@ impl Server {
         }
     }
 
-    /// What it says of its own accord, from now on.
+    /// Its notifications, from now on.
     pub fn news(&self) -> broadcast::Receiver<News> {
         self.news.subscribe()
     }
 
-    /// The tools that have changed since they were accepted, as the server
-    /// declares them now, by name. Their calls are refused.
+    /// The quarantined tools by name, as the server declares them now. Calls of them are
+    /// refused.
     pub fn held(&self) -> BTreeMap<String, Value> {
         self.held.lock().clone()
     }
 
-    /// What is another about them than was accepted.
+    /// The differences of the quarantined tools.
     pub fn changes(&self) -> Vec<ToolChange> {
         self.changes.lock().clone()
     }
@@ -262,8 +259,8 @@ impl Server {
         self.settings.quarantine && self.held.lock().contains_key(tool)
     }
 
-    /// Accepts them as they are now, in the name of an operator: those of these
-    /// names, or all where there are none. Says which.
+    /// Accepts quarantined tools as they are now, on behalf of an operator: those of
+    /// these names, or all if there are no names. Returns which.
     pub fn accept(&self, names: &[String]) -> Vec<String> {
         let held = self.held();
         let wanted = |name: &String| names.is_empty() || names.contains(name);
@@ -273,14 +270,15 @@ impl Server {
         accepted
     }
 
-    /// What it says of itself: `capabilities`, `serverInfo`, `instructions`.
+    /// Its self-description: `capabilities`, `serverInfo`, `instructions`.
     pub async fn about(&self) -> Result<Value, Error> {
         let connection = self.connection().await?;
         Ok(serde_json::to_value(connection.info()).unwrap_or_default())
     }
 
-    /// Asks it for something else than a tool: a list of prompts, a resource.
-    /// Where it asks back, the asker answers.
+    /// Sends a request other than a tool call, such as `prompts/list` or
+    /// `resources/read`. The asker answers the server's own requests (elicitation,
+    /// sampling).
     pub async fn ask(
         &self,
         method: &str,
@@ -309,7 +307,7 @@ impl Server {
         }
     }
 
-    /// What it has besides tools, as far as is known.
+    /// Its capabilities besides tools, as far as is known.
     pub fn offers(&self) -> Offers {
         *self.offers.lock()
     }
@@ -319,8 +317,8 @@ impl Server {
         self.odd.lock().clone()
     }
 
-    /// Starts it, where it does not run, so that it is asked for its tools now:
-    /// what was remembered of them may be too old.
+    /// Starts it if it is not running, so that its tools are listed again: what is
+    /// remembered may be stale.
     pub async fn listed_anew(&self) -> Result<(), Error> {
         self.connection().await.map(drop)
     }
@@ -331,21 +329,20 @@ impl Server {
         List::of(&connection, method, items).await.map(|list| list.items)
     }
 
-    /// Watches a resource until what this returns is dropped: when it changes,
-    /// that is news.
+    /// Subscribes to a resource until the returned guard is dropped. Changes arrive as
+    /// notifications.
     pub async fn watch(self: &Arc<Self>, uri: &str) -> Result<Watching, Error> {
         Watching::begin(self, uri).await
     }
 
-    /// Begins a login for a server that wants one. Whoever may use the server
-    /// gets to use what it allows then.
+    /// Starts a login. The tokens serve everybody who may use the server.
     pub async fn login(self: &Arc<Self>, options: LoginOptions) -> Result<Login, Error> {
         let challenge = self.challenge();
         authorize::begin(self, self.account.clone(), challenge.as_deref(), options).await
     }
 
-    /// What a call of this caller ends with that failed for want of a login: the
-    /// address at which they log in, where there is one.
+    /// The error for a call of this caller that failed for want of a login, with the URL
+    /// at which they log in, if there is one.
     pub(super) async fn ask_to_log_in(
         self: &Arc<Self>,
         caller: &Caller,
@@ -360,8 +357,7 @@ impl Server {
         }
     }
 
-    /// What the server said when it wanted somebody to log in; nothing while it
-    /// is content.
+    /// The last authentication challenge; `None` while the server accepts our requests.
     pub fn challenge(&self) -> Option<String> {
         self.challenge.lock().clone()
     }
@@ -370,8 +366,7 @@ impl Server {
         *self.challenge.lock() = Some(challenge);
     }
 
-    /// Somebody has logged in: as everybody, and the server is tried at once, or
-    /// as themselves.
+    /// Called after a login. If it is the shared one, the server is tried again at once.
     pub(super) fn logged_in(&self, account: &Account) {
         if *account != self.account {
             return self.accounts.forget(account);
@@ -387,12 +382,12 @@ impl Server {
         &self.account
     }
 
-    /// The tokens of an account.
+    /// The token store of an account.
     pub(super) fn store(&self, account: Account) -> Store {
         Store::new(Arc::clone(&self.ways.tokens), account)
     }
 
-    /// The address of a remote server, and the way there.
+    /// The URL of a remote server, and the HTTP client for it.
     pub(super) fn remote(&self) -> Result<(String, Wire), Error> {
         let McpTransport::Url { url, .. } = &self.settings.transport else {
             let why = format!("`{}` is a process; nobody logs in to it", self.name);
@@ -405,15 +400,15 @@ impl Server {
 
     pub(super) fn wire(&self, url: &str, max_message: usize) -> Wire {
         let veil = Arc::clone(&self.veil);
-        http::wire(&self.ways.outbound, url, self.owner.is_none(), max_message, veil)
+        http::wire(&self.ways.outbound, url, self.owner.as_ref(), max_message, veil)
     }
 
-    /// What hides its secrets.
+    /// Redacts its secrets.
     pub(super) fn veil(&self) -> &Arc<Veil> {
         &self.veil
     }
 
-    /// Variables are for the operator's own definitions.
+    /// Expands environment variables, in the operator's own definitions only.
     pub(super) fn expanded(&self, text: &str) -> Result<String, Error> {
         match self.owner {
             Some(_) => Ok(text.to_owned()),
@@ -429,17 +424,18 @@ impl Server {
         &self.settings
     }
 
-    /// Whether it is a process, and no address.
+    /// Whether it is a child process and not a URL.
     pub(super) fn is_process(&self) -> bool {
         matches!(self.settings.transport, McpTransport::Command { .. })
     }
 
-    /// The folders that it is told of.
+    /// The roots (folders) that it is told about.
     pub(super) fn roots(&self) -> Vec<Value> {
         self.settings.roots.iter().map(|uri| json!({"uri": uri})).collect()
     }
 
-    /// What a caller can be asked, as far as the operator lets this server ask.
+    /// The client capabilities of a caller, restricted to what the operator allows this
+    /// server.
     pub(super) fn allowed(&self, capabilities: &Value) -> Value {
         let refused = BTreeMap::from([
             ("elicitation", self.settings.elicitation == Asking::Refuse),
@@ -452,8 +448,8 @@ impl Server {
         allowed
     }
 
-    /// Waits until no other request is under way, where the operator wants one at
-    /// a time. The turn is over when what is returned is dropped.
+    /// If the operator wants one request at a time, waits for the others. The guard
+    /// releases the turn.
     pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         match self.settings.one_at_a_time {
             true => self.turns.acquire().await.ok(),
@@ -461,8 +457,8 @@ impl Server {
         }
     }
 
-    /// A connection: the one there is, or a new one. It waits for a server that
-    /// starts, and not for one that is known to be down.
+    /// The connection, opened if necessary. Waits for a server that is starting, but not
+    /// for one that is known to be down.
     pub(super) async fn connection(&self) -> Result<Arc<Connection>, Error> {
         let mut link = self.link.subscribe();
         let mut failed = None;
@@ -473,7 +469,7 @@ impl Server {
                 Link::Gone => return Err(gone(&self.name, "was taken away")),
                 Link::Down { why, until } => {
                     let again = until.saturating_duration_since(Instant::now());
-                    // One more try is worth waiting for, a second is not.
+                    // Worth waiting for once, not twice.
                     if failed.is_some() || again > PATIENCE {
                         return Err(resting(&self.name, why, again));
                     }

@@ -1,4 +1,4 @@
-//! [`Servers`]: all servers that the providers of an engine name.
+//! [`Servers`]: all MCP servers that the providers of an engine name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,12 +19,15 @@ use super::keeper::{Keeper, Start};
 use super::notebook::{Note, Notebook};
 use super::server::{Server, Ways};
 use super::tokens::{Account, Tokens};
-use crate::outbound::OutboundPolicy;
+use crate::outbound::{Outbound, OutboundPolicy};
 
-/// How long all servers together may take to end.
+/// Timeout for stopping all servers together.
 const STOP: Duration = Duration::from_secs(8);
+/// How many connections to remote servers there are at least at once: each has one
+/// for its news, for as long as it is up.
+const MAX_CONNECTIONS: usize = 4096;
 
-/// The servers of an engine. When it is dropped, they end.
+/// The servers of an engine. Dropping it stops them.
 pub struct Servers {
     shared: Arc<Shared>,
     _guard: DropGuard,
@@ -46,20 +49,21 @@ struct Entry {
 }
 
 impl Servers {
-    /// Keeps the servers that the engine's providers name, from now on. Needs a
-    /// runtime; nothing is waited for.
+    /// Follows the engine's providers from now on, and supervises their servers in the
+    /// background. Needs a Tokio runtime.
     pub fn follow(
         engine: &Engine,
         notebook: Arc<dyn Notebook>,
         tokens: Arc<dyn Tokens>,
-        outbound: OutboundPolicy,
+        mut outbound: OutboundPolicy,
         start: Start,
     ) -> Self {
+        outbound.max_connections = outbound.max_connections.max(MAX_CONNECTIONS);
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             ways: Ways {
-                outbound: Arc::new(outbound),
+                outbound: Outbound::new(outbound),
                 notebook,
                 tokens,
                 logins: Arc::default(),
@@ -87,7 +91,7 @@ impl Servers {
         Self { shared, _guard: stop.drop_guard() }
     }
 
-    /// The server of this name that a tenant sees: its own, else everybody's.
+    /// The server of this name that a tenant sees: its own, else the shared one.
     pub fn get_for(&self, tenant: &TenantId, name: &str) -> Option<Arc<Server>> {
         let known = self.shared.known.lock();
         let of = |owner: Option<TenantId>| known.get(&(owner, name.to_owned()));
@@ -109,8 +113,8 @@ impl Servers {
         servers
     }
 
-    /// Waits until the tools of all servers are known, or cannot be, but no
-    /// longer than this. What went wrong is returned.
+    /// Waits, up to a limit, until the tools of all servers are known or have failed to
+    /// load. Returns the failures.
     pub async fn listed(&self, limit: Duration) -> Vec<Error> {
         let servers: Vec<Arc<Server>> =
             self.shared.known.lock().values().map(|entry| Arc::clone(&entry.server)).collect();
@@ -136,18 +140,22 @@ impl Servers {
         errors
     }
 
-    /// Waits a little for servers of a tenant that have only just been named, so
-    /// that the first list has their tools.
+    /// Waits a little for servers of a tenant that were registered only just now, so that
+    /// the first list has their tools.
     pub async fn settled_for(&self, tenant: &TenantId) {
         let servers = self.list_for(tenant);
         join_all(servers.iter().map(|server| server.settled())).await;
     }
 
-    /// Lets a call whose server wants a login end with the address at which its
-    /// caller logs in. The browser comes back to the address in the options, and
-    /// [`Servers::came_back`] is told.
+    /// Enables logins started by calls: a call whose server needs one fails with the URL
+    /// at which its caller logs in. Pass the redirect to [`Servers::came_back`].
     pub fn offer_logins(&self, options: LoginOptions) {
         self.shared.ways.logins.offer(options);
+    }
+
+    /// Whose login a browser comes back from, where it comes back to this address.
+    pub fn login_of(&self, address: &str) -> Option<Account> {
+        self.shared.ways.logins.account_of(address)
     }
 
     /// A browser has come back to this address; none where that is about
@@ -157,7 +165,7 @@ impl Servers {
         Some(login.finish(address).await)
     }
 
-    /// Ends all servers.
+    /// Stops all servers.
     pub async fn stop(&self) {
         self.shared.ways.stop.cancel();
         self.shared.ways.keepers.close();
@@ -166,7 +174,7 @@ impl Servers {
 }
 
 impl Shared {
-    /// Starts keepers for what is new and ends those of what is gone.
+    /// Starts keepers for new servers and stops those of removed ones.
     fn sync(self: &Arc<Self>) {
         let wanted: HashMap<Name, Arc<McpServer>> = (self.engine.providers().all().into_iter())
             .filter_map(|(owner, provider)| {

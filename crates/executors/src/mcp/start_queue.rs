@@ -1,8 +1,8 @@
-//! Servers that nobody waits for yet are started a few at a time.
+//! Start queue: limits how many servers start at once ahead of need.
 //!
-//! Dozens of them at once keep each other from getting ready. What takes a place
-//! is the beginning of a start, when a process is loaded; one that then waits for
-//! something else does not hold up the next. A call never waits here.
+//! Dozens of processes starting together slow each other down. A slot is held only for
+//! the first moments of a start, when the process loads; a server that then waits for
+//! something else does not block the next. Calls never wait here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use tokio::time::sleep;
 
 use super::server::{Server, State};
 
-/// How many starts begin together.
+/// Number of slots.
 const TOGETHER: usize = 8;
-/// How long one counts as beginning.
+/// How long a start holds its slot.
 const BEGINNING: Duration = Duration::from_millis(250);
 
 pub(super) struct StartQueue(Arc<Semaphore>);
@@ -26,7 +26,7 @@ impl Default for StartQueue {
 }
 
 impl StartQueue {
-    /// Waits until a server may be started ahead of need, or is needed.
+    /// Waits for a slot, or until a call needs the server.
     pub(super) async fn turn(&self, server: &Server) {
         tokio::select! {
             biased;
@@ -35,7 +35,7 @@ impl StartQueue {
         }
     }
 
-    /// Waits until a server may be started, or has been.
+    /// Waits for a slot.
     pub(super) async fn place(&self, server: &Server) {
         let Ok(place) = Arc::clone(&self.0).acquire_owned().await else { return };
         if server.state() == State::Idle {

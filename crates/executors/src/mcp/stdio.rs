@@ -1,4 +1,4 @@
-//! Messages as lines of a process's standard input and output.
+//! Stdio transport: one JSON-RPC message per line.
 
 use std::io;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use windlass::{Error, Veil};
 use super::message::{self, Unreadable};
 use super::process::{Process, Program};
 
-/// The largest message that is taken from a server that says nothing else.
+/// Default maximum size of a message.
 pub(super) const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
-/// How long the last line of a server that has ended may be on its way.
+/// How long to wait for the last line of a process that has exited.
 const LAST_LINE: Duration = Duration::from_millis(50);
-/// How every message begins.
+/// Every message begins with this.
 const START: &[u8] = b"{\"";
 
-/// Why a connection ended, for the calls that were under way.
+/// Why a connection ended, for the calls in flight.
 #[derive(Clone, Default)]
 pub(super) struct Ending(Arc<Mutex<Option<String>>>);
 
 impl Ending {
-    /// The first reason is the one that counts.
+    /// The first reason is kept.
     pub(super) fn put(&self, why: impl Into<String>) {
         self.0.lock().get_or_insert_with(|| why.into());
     }
@@ -40,7 +40,7 @@ impl Ending {
     }
 }
 
-/// A process that speaks the protocol.
+/// A child process that speaks the protocol.
 pub(super) struct Stdio {
     process: Process,
     input: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
@@ -49,7 +49,7 @@ pub(super) struct Stdio {
     max_message: usize,
     ending: Ending,
     veil: Arc<Veil>,
-    /// Told when the server reads no more.
+    /// Notified when the server no longer reads its stdin.
     deaf: Arc<Notify>,
 }
 
@@ -73,18 +73,18 @@ impl Stdio {
         })
     }
 
-    /// Waits for the next line, or for the end of what there is to read.
+    /// Waits for the next line, or for the end of the output.
     async fn next_line(&mut self) -> io::Result<Line> {
         let Self { process, output, line, max_message, deaf, .. } = self;
         tokio::select! {
             biased;
             read = read_line(output, line, *max_message) => read,
-            // It may still be there, but nothing can be asked of it.
+            // It may still be running, but can no longer be sent anything.
             () = deaf.notified() => {
                 deaf.notify_one();
                 Ok(Line::End)
             }
-            // What it has started may hold its output open for as long as it likes.
+            // Its children may hold its stdout open for as long as they like.
             () = process.gone() => {
                 let last = timeout(LAST_LINE, read_line(output, line, *max_message)).await;
                 last.unwrap_or(Ok(Line::End))
@@ -92,15 +92,15 @@ impl Stdio {
         }
     }
 
-    /// The message in the line that was read, or what stands for an answer that
-    /// cannot be read.
+    /// The message in the current line, or the error response that replaces an unreadable
+    /// one.
     fn take_message(&mut self) -> Option<ServerJsonRpcMessage> {
         if let Some(hidden) = self.veil.over_json(&self.line) {
             self.line = hidden;
         }
         let message = read(&self.line, self.max_message).or_else(|unreadable| {
             if !self.line.trim_ascii().is_empty() {
-                // It may be the answer of a call, so what it says is not for every log.
+                // It may be the response of a call, so its content stays out of the log.
                 let bytes = self.line.len();
                 tracing::warn!(bytes, "a server wrote something else than a message");
                 let start = &self.line[..bytes.min(200)];
@@ -117,7 +117,7 @@ impl Stdio {
     }
 }
 
-/// Reads a line. It may be given up at any time and goes on where it was.
+/// Reads a line. Cancel-safe: resumes where it stopped.
 async fn read_line(
     output: &mut BufReader<ChildStdout>,
     line: &mut Vec<u8>,
@@ -182,7 +182,8 @@ impl Transport<RoleClient> for Stdio {
                     self.ending.put(why);
                     return None;
                 }
-                // What would come next is the middle of it, so there is no way on.
+                // The next bytes would be the middle of this line, so the connection
+                // cannot go on.
                 Ok(Line::TooLong) => {
                     let limit = self.max_message;
                     self.ending.put(format!("sent a message of more than {limit} bytes"));
@@ -200,7 +201,7 @@ impl Transport<RoleClient> for Stdio {
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        // A server that does not read keeps a writer waiting, but not us.
+        // A server that does not read its stdin blocks the writer task, but not us.
         if let Ok(mut input) = self.input.try_lock() {
             input.take();
         }
@@ -209,7 +210,7 @@ impl Transport<RoleClient> for Stdio {
     }
 }
 
-/// The message in a line, or in what comes after noise.
+/// Parses the message in a line, or in what follows noise.
 fn read(line: &[u8], max_message: usize) -> Result<ServerJsonRpcMessage, Unreadable> {
     message::read(line, max_message).or_else(|unreadable| match after_noise(line) {
         Some(rest) if rest.len() < line.len() => {
@@ -222,8 +223,8 @@ fn read(line: &[u8], max_message: usize) -> Result<ServerJsonRpcMessage, Unreada
     })
 }
 
-/// The message in a line that something else was written into first, without an
-/// end of its own: a prompt, or how far an installation is.
+/// The message in a line that starts with output of another kind and no line end, such as
+/// a prompt or a progress bar.
 fn after_noise(line: &[u8]) -> Option<&[u8]> {
     let start = line.windows(START.len()).position(|part| part == START)?;
     line.get(start..)

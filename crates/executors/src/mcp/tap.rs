@@ -1,9 +1,9 @@
-//! A transport that reads along: messages about a request reach its caller
-//! before the answer does, in the order in which the server wrote them.
+//! Transport wrapper that delivers notifications in order: messages about a request reach
+//! its caller before the response does, in the order in which the server sent them.
 //!
-//! `rmcp` hands each notification to a task of its own, so that the last of a
-//! call's progress may come after its result, and nothing ties a request to the
-//! caller before it is on its way. Here both happen on the way itself.
+//! `rmcp` handles each notification in a task of its own, so a call's last progress could
+//! arrive after its result, and nothing ties a request to its caller before it is sent.
+//! Both are done here, inside the transport.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn is_about_a_request(code: ErrorCode) -> bool {
 }
 
 impl<T> Tap<T> {
-    /// Does what a notification asks for; false where it is for somebody else.
+    /// Handles a notification; `false` if it is left to `rmcp`.
     fn heeds(&self, told: &ServerNotification) -> bool {
         let news = match told {
             ServerNotification::ProgressNotification(told) => {
@@ -91,7 +91,7 @@ impl<T> Tap<T> {
             }
             _ => return false,
         };
-        // Nobody may be listening.
+        // There may be no receiver.
         let _ = self.news.send(news);
         true
     }

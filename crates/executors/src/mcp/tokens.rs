@@ -1,4 +1,4 @@
-//! Where the tokens of remote servers are kept, and whose they are.
+//! [`Tokens`]: store for the OAuth tokens of remote servers, by account.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
 use windlass::{BoxFuture, Error, Secret, TenantId};
 
-/// Whose tokens they are.
+/// Whom tokens belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Account {
-    /// The tenant that they belong to.
+    /// The tenant.
     pub tenant: TenantId,
     /// The server that they are for.
     pub server: Arc<str>,
-    /// The person who logged in; none for what the whole tenant shares.
+    /// The user who logged in; `None` for a login that the whole tenant shares.
     pub user: Option<Arc<str>>,
 }
 
-/// Where the tokens of servers are kept.
+/// A store for OAuth tokens.
 pub trait Tokens: Send + Sync + 'static {
-    /// What is kept for an account.
+    /// Loads the tokens of an account.
     fn load<'a>(&'a self, account: &'a Account) -> BoxFuture<'a, Result<Option<Secret>, Error>>;
 
-    /// Keeps it; forgets it where it is nothing.
+    /// Saves tokens; `None` deletes them.
     fn save<'a>(
         &'a self,
         account: &'a Account,
@@ -33,7 +33,7 @@ pub trait Tokens: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<(), Error>>;
 }
 
-/// Tokens that are lost with the process.
+/// A store in memory, lost when the process ends.
 #[derive(Default)]
 pub struct MemoryTokens(Mutex<HashMap<Account, Secret>>);
 
@@ -57,16 +57,16 @@ impl Tokens for MemoryTokens {
     }
 }
 
-/// The tokens of one account, as `rmcp` reads and writes them.
+/// The tokens of one account, as `rmcp` loads and saves them.
 #[derive(Clone)]
 pub(super) struct Store {
     pub(super) tokens: Arc<dyn Tokens>,
     pub(super) account: Account,
-    /// Who we are at the authorization server, for whatever is written next.
+    /// Our client registration, which is saved with the next tokens.
     client: Arc<Mutex<Registered>>,
 }
 
-/// How an authorization server knows us, besides our id.
+/// Our registration at an authorization server, besides the client id.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Registered {
@@ -74,7 +74,7 @@ pub(super) struct Registered {
     pub(super) redirect_uri: String,
 }
 
-/// What is kept.
+/// The stored form.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Kept {
     pub(super) credentials: StoredCredentials,
@@ -93,7 +93,7 @@ impl Store {
 
     pub(super) async fn read(&self) -> Result<Option<Kept>, Error> {
         let kept = self.tokens.load(&self.account).await?;
-        // What cannot be read is as good as nothing: somebody logs in again.
+        // Unreadable tokens count as none: the user logs in again.
         Ok(kept.and_then(|kept| serde_json::from_str(kept.expose()).ok()))
     }
 

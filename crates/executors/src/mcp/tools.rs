@@ -1,4 +1,4 @@
-//! A server's declarations become tools of the engine.
+//! Converts a server's tool declarations into tools of the engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,10 @@ use super::authorize;
 use super::call::Remote;
 use super::server::Server;
 
-/// The setting of an entry that holds a tool as its server declared it.
+/// The setting of an entry that holds the tool as its server declared it.
 const DECLARED: &str = "declared";
 
-/// The tools that a list declares. What cannot be a tool is left out, with a
-/// word in the log.
+/// The tools of a list. Invalid declarations are left out with a warning in the log.
 pub(super) fn build(
     server: &Arc<Server>,
     declared: &[Value],
@@ -41,7 +40,7 @@ fn builder(server: &Arc<Server>, name: &str, spec: ToolSpec, held: bool) -> Tool
         true => Arc::new(Held { server: Arc::clone(server), tool: name.into() }),
         false => Arc::new(Remote { server: Arc::clone(server), tool: name.into() }),
     };
-    // What of its schema cannot be checked here is checked by the server alone.
+    // What cannot be checked of its schema here is left to the server.
     ToolBuilder::new(spec, executor).schemas_of_others()
 }
 
@@ -73,8 +72,8 @@ fn spec(server: &Server, name: &str, declared: &Value) -> Result<ToolSpec, Error
     Ok(spec)
 }
 
-/// The protocol's hints. What is not said is what the protocol assumes: a tool
-/// changes something, and may destroy something.
+/// Behaviour from the protocol's annotations. The protocol's defaults apply: a tool is
+/// not read-only, and may be destructive.
 fn behaviour(annotations: &Value) -> Behaviour {
     let hint = |key: &str| annotations[key].as_bool();
     let read_only = hint("readOnlyHint").unwrap_or_default();
@@ -86,12 +85,12 @@ fn behaviour(annotations: &Value) -> Behaviour {
     }
 }
 
-/// A tool as its server declared it, for whoever passes it on.
+/// A tool as its server declared it, for proxies.
 pub fn declared(spec: &ToolSpec) -> Option<&Value> {
     if spec.kind == Kind::Mcp { spec.entry.config.get(DECLARED) } else { None }
 }
 
-/// The tool by which somebody logs in to a server whose tools nobody knows yet.
+/// The login tool of a server whose tools are not known yet.
 pub(super) fn log_in(server: &Arc<Server>) -> Option<ToolBuilder> {
     let name = server.name();
     let mut spec = ToolSpec::new(ToolName::new(&format!("{name}/log_in")).ok()?);
@@ -112,7 +111,7 @@ pub(super) fn log_in(server: &Arc<Server>) -> Option<ToolBuilder> {
     Some(ToolBuilder::new(spec, Arc::new(LogIn(Arc::clone(server)))))
 }
 
-/// Logs somebody in.
+/// The executor of the login tool.
 struct LogIn(Arc<Server>);
 
 impl Executor for LogIn {
@@ -126,7 +125,7 @@ impl Executor for LogIn {
     }
 }
 
-/// A tool that waits for an operator.
+/// The executor of a quarantined tool.
 struct Held {
     server: Arc<Server>,
     tool: Arc<str>,
@@ -138,7 +137,7 @@ impl Executor for Held {
     }
 }
 
-/// The error of a call of such a tool.
+/// The error of a call of a quarantined tool.
 pub(super) fn held(server: &Server, tool: &str) -> Error {
     let why = format!(
         "the tool `{tool}` of `{}` has changed since it was accepted, and an operator has not \

@@ -1,10 +1,10 @@
-//! Ends the servers' processes where this one cannot any more.
+//! Watchdog: kills the servers' processes when this process dies without cleaning up.
 //!
-//! A process that is killed runs no code, so its children would live on. One
-//! small shell, started with the first server, waits for the end of a pipe that
-//! only this process holds, and then kills the groups that are still listed, and
-//! whatever carries the mark of one of them. It costs a megabyte, needs no
-//! `unsafe`, and works for every program that embeds this crate.
+//! A process that gets `SIGKILL` runs no code, so its children would live on. One small
+//! shell, started with the first server, waits for the end of a pipe that only this
+//! process holds open. It then kills the process groups that are still registered, and
+//! every process with one of their marks. It costs a megabyte of memory, needs no
+//! `unsafe`, and works in every program that embeds this crate.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 
 use super::descendants::MARK;
 
-/// Lines of `+ GROUP MARK` and `- GROUP MARK`; at the end, what is left is killed.
-/// Not every shell takes `kill -9 -- -GROUP`. Who carries a mark may be starting
-/// another process, so they are looked for again until there is none.
+/// Reads lines of `+ GROUP MARK` and `- GROUP MARK`; at the end of input, kills what is
+/// registered. Not every shell supports `kill -9 -- -GROUP`. Processes with a mark may
+/// fork meanwhile, so they are searched until none is left.
 const SCRIPT: &str = r#"
 left=""
 while read -r sign group mark; do
@@ -47,17 +47,17 @@ done
 
 static WATCHDOG: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| Mutex::new(start()));
 
-/// Starts it, if it does not run yet.
+/// Starts the watchdog, if it is not running yet.
 pub(super) fn ready() {
     LazyLock::force(&WATCHDOG);
 }
 
-/// Has a group of processes, and all that carry its mark, ended with this one.
+/// Registers a process group and its mark.
 pub(super) fn watch(group: i32, mark: &str) {
     tell('+', group, mark);
 }
 
-/// Forgets a group that has ended.
+/// Removes a group that has ended.
 pub(super) fn forget(group: i32, mark: &str) {
     tell('-', group, mark);
 }
@@ -72,7 +72,7 @@ fn tell(sign: char, group: i32, mark: &str) {
 }
 
 fn start() -> Option<ChildStdin> {
-    // In a group of its own, so that Ctrl-C on a terminal does not end it first.
+    // In its own process group, so that Ctrl-C in a terminal does not kill it first.
     let started = Command::new("/bin/sh")
         .args(["-c", SCRIPT, MARK])
         .env_clear()

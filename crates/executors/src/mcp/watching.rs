@@ -1,8 +1,7 @@
-//! Resources of a server that somebody watches.
+//! Resource subscriptions, shared between subscribers.
 //!
-//! Many may watch one resource, and the server hears of the first and of the last
-//! alone. It has one connection, and what one watcher has seen enough of, another
-//! may still want to hear.
+//! Many may subscribe to the same resource, but the server has a single connection: it is
+//! told of the first subscriber and of the last unsubscribe only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +14,12 @@ use super::connection::Connection;
 use super::handshake::Era;
 use super::server::{Link, Server};
 
-/// How many watch each resource.
+/// Number of subscribers of each resource.
 #[derive(Default)]
 pub(super) struct Watched(Mutex<BTreeMap<String, usize>>);
 
 impl Watched {
-    /// All resources that somebody watches.
+    /// All subscribed resources.
     pub(super) fn all(&self) -> Vec<String> {
         self.0.lock().keys().cloned().collect()
     }
@@ -29,7 +28,7 @@ impl Watched {
         self.0.lock().contains_key(uri)
     }
 
-    /// Counts one more; whether it is the first.
+    /// Adds a subscriber; returns whether it is the first.
     fn add(&self, uri: &str) -> bool {
         let mut watched = self.0.lock();
         let count = watched.entry(uri.to_owned()).or_default();
@@ -37,7 +36,7 @@ impl Watched {
         *count == 1
     }
 
-    /// Counts one less; whether it was the last.
+    /// Removes a subscriber; returns whether it was the last.
     fn remove(&self, uri: &str) -> bool {
         let mut watched = self.0.lock();
         match watched.get_mut(uri) {
@@ -51,7 +50,7 @@ impl Watched {
     }
 }
 
-/// Somebody watches a resource, until this is dropped.
+/// A subscription to a resource; ends when dropped.
 pub struct Watching {
     server: Arc<Server>,
     uri: String,
@@ -76,13 +75,13 @@ impl Drop for Watching {
             return;
         }
         self.server.watching.notify_one();
-        // A server that does not run has forgotten it anyway.
+        // A server that is not running has forgotten its subscriptions anyway.
         let Link::Up(connection) = self.server.link.borrow().clone() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (server, uri) = (Arc::clone(&self.server), std::mem::take(&mut self.uri));
         runtime.spawn(async move {
             let _ = subscribe(&connection, "resources/unsubscribe", &uri).await;
-            // Somebody may have come meanwhile, and have been heard before.
+            // Somebody may have subscribed again meanwhile.
             if server.watched.has(&uri) {
                 let _ = subscribe(&connection, "resources/subscribe", &uri).await;
             }
@@ -90,8 +89,8 @@ impl Drop for Watching {
     }
 }
 
-/// Tells a server of the older era; one of the newer is told with the next
-/// request for its news.
+/// Sends a subscription to a legacy server. A stateless one gets it with the next request
+/// for notifications.
 async fn subscribe(connection: &Connection, method: &str, uri: &str) -> Result<(), Error> {
     if connection.era() == Era::Legacy {
         connection.ask(method, &json!({"uri": uri})).await?;

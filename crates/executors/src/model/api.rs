@@ -1,4 +1,4 @@
-//! The APIs of models: what they are called, where they usually are.
+//! The supported model APIs, and their default endpoints.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +9,20 @@ use windlass::definition::Format;
 
 use super::Endpoint;
 
-/// How a model is asked.
+/// A model API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Api {
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// OpenAI's Chat Completions, which vLLM, Ollama, DeepSeek, Qwen and many
-    /// others speak, too.
+    /// OpenAI's Chat Completions API, which vLLM, Ollama, DeepSeek, Qwen and many others
+    /// implement.
     OpenAi,
-    /// Google's Gemini.
+    /// Google's Gemini API.
     Gemini,
 }
 
 impl Api {
-    /// All of them.
+    /// All supported APIs.
     pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAi, Self::Gemini];
 
     /// The provider that the API is named after.
@@ -34,7 +34,7 @@ impl Api {
         }
     }
 
-    /// The variable in which people keep its key.
+    /// The usual environment variable for its key.
     pub fn key_variable(self) -> &'static str {
         match self {
             Self::Anthropic => "ANTHROPIC_API_KEY",
@@ -43,7 +43,7 @@ impl Api {
         }
     }
 
-    /// The form of its messages.
+    /// The format of its messages.
     pub fn turn_format(self) -> TurnFormat {
         match self {
             Self::Anthropic => TurnFormat::Anthropic,
@@ -52,7 +52,7 @@ impl Api {
         }
     }
 
-    /// The form of its list of tools.
+    /// The format of its tool declarations.
     pub fn tool_format(self) -> Format {
         match self {
             Self::Anthropic => Format::Anthropic,
@@ -61,7 +61,7 @@ impl Api {
         }
     }
 
-    /// The API of a model whose name tells it.
+    /// The API of a model, recognised by its name.
     pub fn of_model(name: &str) -> Option<Self> {
         let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
         match () {
@@ -72,7 +72,7 @@ impl Api {
         }
     }
 
-    /// Where it is.
+    /// The default endpoint.
     pub(super) fn usual(self) -> Option<Endpoint> {
         let base_url = match self {
             Self::Anthropic => "https://api.anthropic.com",
@@ -83,7 +83,7 @@ impl Api {
     }
 }
 
-/// As it may be written: `openai http://127.0.0.1:11434/v1`.
+/// Parses `openai http://127.0.0.1:11434/v1`.
 impl FromStr for Endpoint {
     type Err = String;
 

@@ -1,4 +1,4 @@
-//! The request that a model is asked with, in the form of its API.
+//! Request bodies for model APIs.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -8,28 +8,28 @@ use windlass::{Error, ErrorKind, Secret};
 use super::{Api, Model};
 use crate::outbound::Request;
 
-/// The version of Anthropic's API that is spoken.
+/// The version of Anthropic's API.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// What a model is asked.
+/// A prompt: what is sent to a model.
 #[derive(Clone, Debug)]
 pub struct Prompt<'p> {
-    /// What it is to be; empty for nothing.
+    /// The system prompt; empty for none.
     pub system: &'p str,
-    /// The conversation, in the form of its API.
+    /// The conversation, in the format of the API.
     pub messages: &'p [Value],
-    /// The tools that it may call: an array, in the form of its API.
+    /// Tool declarations: an array in the format of the API.
     pub tools: &'p Value,
-    /// How much it may write.
+    /// Maximum number of output tokens.
     pub max_tokens: u64,
-    /// How freely it chooses its words.
+    /// The sampling temperature.
     pub temperature: Option<f64>,
-    /// Whether it answers while it writes.
+    /// Whether to stream the answer.
     pub stream: bool,
 }
 
 impl Api {
-    /// What a person says, as a message.
+    /// A user message.
     pub fn user(self, text: &str) -> Value {
         match self {
             Self::Anthropic | Self::OpenAi => json!({"role": "user", "content": text}),
@@ -37,7 +37,7 @@ impl Api {
         }
     }
 
-    /// What a model says, as a message.
+    /// An assistant message.
     pub fn assistant(self, text: &str) -> Value {
         match self {
             Self::Anthropic | Self::OpenAi => json!({"role": "assistant", "content": text}),
@@ -45,8 +45,8 @@ impl Api {
         }
     }
 
-    /// Says this in a model's message that says nothing: APIs write such messages,
-    /// and refuse to read them.
+    /// Fills an empty assistant message with a placeholder text: APIs produce such
+    /// messages, but reject them as input.
     pub fn fill(self, message: &mut Value, text: &str) {
         let has = |key: &str| message[key].as_array().is_some_and(|items| !items.is_empty());
         let says_nothing = |key: &str| {
@@ -72,7 +72,7 @@ impl Api {
         }
     }
 
-    /// The request.
+    /// The HTTP request.
     pub(super) fn request(
         self,
         model: &Model,
@@ -118,7 +118,7 @@ impl Api {
     }
 }
 
-/// An address below another, whether that ends in a slash or not.
+/// Appends a path to a base URL, with or without a trailing slash.
 pub(super) fn below(base: &Url, path: &str) -> Result<Url, Error> {
     let text = format!("{}/{path}", base.as_str().trim_end_matches('/'));
     Url::parse(&text).map_err(|why| {
@@ -131,12 +131,12 @@ fn has_tools(prompt: &Prompt<'_>) -> bool {
 }
 
 fn anthropic(model: &Model, prompt: &Prompt<'_>) -> Value {
-    // What does not change from turn to turn is read from a cache: the tools,
-    // the system prompt, and the conversation up to here.
+    // Prompt caching: marks the tools, the system prompt and the conversation so far,
+    // which stay the same from turn to turn.
     let mark = json!({"type": "ephemeral"});
     let mut messages = prompt.messages.to_vec();
     for blocks in messages.iter_mut().filter_map(|message| message["content"].as_array_mut()) {
-        // The API writes empty texts, and refuses to read them.
+        // The API produces empty text blocks, but rejects them as input.
         blocks.retain(|block| block["text"] != "");
     }
     if let Some(last) = messages.last_mut() {
@@ -172,7 +172,7 @@ fn openai(model: &Model, prompt: &Prompt<'_>) -> Value {
     let system = system.map(|system| json!({"role": "system", "content": system}));
     let messages: Vec<Value> = system.into_iter().chain(prompt.messages.iter().cloned()).collect();
     let mut body = json!({"model": model.name, "messages": messages, "stream": prompt.stream});
-    // OpenAI itself has another word for it than all that copy its API.
+    // OpenAI itself has renamed this parameter; compatible servers have not.
     let limit = match model.endpoint.base_url.host_str() {
         Some("api.openai.com") => "max_completion_tokens",
         _ => "max_tokens",

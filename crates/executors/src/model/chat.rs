@@ -1,4 +1,4 @@
-//! A question to a model that has ended, for whoever follows what agents do.
+//! Notification about each finished model request, for tracing.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -6,33 +6,33 @@ use windlass::{Call, Error, ErrorKind, Usage};
 
 use super::{Finish, Model, Models, Prompt, Tally};
 
-/// A question to a model that has ended.
+/// A finished model request.
 #[non_exhaustive]
 pub struct Chat<'a> {
-    /// The call that asked.
+    /// The call that made it.
     pub call: &'a Call,
-    /// Who was asked.
+    /// The model that was asked.
     pub model: &'a Model,
-    /// Who answered, or began to: the same, or the one in its place.
+    /// The model that answered or began to: the same one, or its fallback.
     pub answered: Option<&'a Model>,
-    /// When it was asked.
+    /// When the request was made.
     pub began: SystemTime,
-    /// How long the answer took, to its end.
+    /// How long it took, to the end of the answer.
     pub took: Duration,
-    /// How long the answer could be, in tokens.
+    /// Maximum number of output tokens.
     pub max_tokens: u64,
-    /// How freely the model was to choose.
+    /// The sampling temperature.
     pub temperature: Option<f64>,
-    /// What it took, without its cost, if the answer has come to an end.
+    /// Its usage without cost, if the answer was complete.
     pub usage: Option<Usage>,
     /// Why the answer ended: `stop`, `tool_call`, `length` or `content_filter`.
     pub finish: Option<&'static str>,
-    /// Why there is none, or why it broke off.
+    /// Why there is no answer, or why it broke off.
     pub error: Option<ErrorKind>,
 }
 
-/// A question that is being asked, if anybody wants to know. However it ends,
-/// also where nobody waits for the answer any more, it is told once.
+/// A request in flight. The observer, if there is one, is notified exactly once, even if
+/// the request is dropped.
 pub(crate) struct Watch<'a>(Option<Watched<'a>>);
 
 struct Watched<'a> {
@@ -50,7 +50,7 @@ struct Watched<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Looks at the clock.
+    /// Starts the clock.
     pub(crate) fn begin(
         models: &'a Models,
         call: &'a Call,
@@ -72,14 +72,14 @@ impl<'a> Watch<'a> {
         }))
     }
 
-    /// An answer begins.
+    /// Sets the model that answers.
     pub(crate) fn answered_by(&mut self, model: &Model) {
         if let Some(watched) = &mut self.0 {
             watched.answered = Some(model.clone());
         }
     }
 
-    /// The same result. If it is an error, that is why there is no answer.
+    /// Passes a result through, and notes its error.
     pub(crate) fn checked<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
         if let (Some(watched), Err(error)) = (&mut self.0, &result) {
             watched.error = Some(error.kind());
@@ -87,7 +87,7 @@ impl<'a> Watch<'a> {
         result
     }
 
-    /// The answer has come to its end, or has broken off.
+    /// The answer has ended or has broken off.
     pub(crate) fn end(self, tally: &Tally, calls_nothing: bool, error: Option<ErrorKind>) {
         let Some(mut watched) = self.0 else { return };
         let finish = match &tally.finish {

@@ -1,7 +1,7 @@
-//! Embedding models: texts become vectors, for the search of tools.
+//! Embedding models: turn texts into vectors, for the search of tools.
 //!
-//! OpenAI's `embeddings`, which most others speak, too, and Gemini's
-//! `batchEmbedContents`. Anthropic has none.
+//! Supports OpenAI's `embeddings`, which most others implement, and Gemini's
+//! `batchEmbedContents`. Anthropic has no such API.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -12,12 +12,12 @@ use super::refusal::{Refused, without};
 use super::{Api, Model, Models, Payer};
 use crate::outbound::Request;
 
-/// More than the vectors of a batch take.
+/// More than the vectors of a batch need.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
-/// How long a request may take; a search waits no longer.
+/// Timeout of a request; a search waits no longer.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Asks one embedding model.
+/// Client for one embedding model.
 #[derive(Clone)]
 pub struct Embeddings {
     models: Models,
@@ -29,10 +29,10 @@ impl Embeddings {
     ///
     /// # Errors
     ///
-    /// Of the kind [`ErrorKind::ExecutorNotFound`] where nobody has that model or
-    /// its provider has no embeddings.
+    /// [`ErrorKind::ExecutorNotFound`] if the model is unknown or its provider has no
+    /// embeddings API.
     pub fn new(models: Models, name: &str) -> Result<Self, Error> {
-        // Those of OpenAI and Gemini are known by their names.
+        // The models of OpenAI and Gemini are recognised by name.
         let model = match name {
             own if own.starts_with("text-embedding-3-") => models.find(&format!("openai/{own}"))?,
             own => models.find(own)?,
@@ -93,7 +93,7 @@ impl Embeddings {
     }
 }
 
-/// The vectors of an answer, in the order of the texts.
+/// The vectors in a response, in the order of the texts.
 fn vectors(answer: &Value) -> Option<Vec<Vec<f32>>> {
     let numbers = |list: &Value| -> Option<Vec<f32>> {
         list.as_array()?.iter().map(|number| number.as_f64().map(|number| number as f32)).collect()

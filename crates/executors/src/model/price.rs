@@ -1,21 +1,21 @@
-//! What tokens cost.
+//! Prices of tokens.
 
 use std::fmt;
 use std::str::FromStr;
 
 use windlass::Usage;
 
-/// What 1,000 tokens cost, in US dollars. The default is S4.16's.
+/// The price of 1,000 tokens in US dollars.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// Tokens that a model reads.
+    /// Input tokens.
     pub input: f64,
-    /// Tokens that it writes.
+    /// Output tokens.
     pub output: f64,
 }
 
-/// What a token costs that comes from a cache, or goes into one, beside one that
-/// is just read.
+/// Prompt caching: the price of a token read from, or written to, the cache, relative to
+/// an ordinary input token.
 const CACHE_READ: f64 = 0.1;
 const CACHE_WRITE: f64 = 1.25;
 
@@ -26,7 +26,7 @@ impl Default for Price {
 }
 
 impl Price {
-    /// The usage with its cost.
+    /// Adds the cost to a usage.
     pub fn of(&self, mut usage: Usage) -> Usage {
         let read = usage.input_tokens as f64
             + usage.cache_read_tokens as f64 * CACHE_READ
@@ -36,7 +36,7 @@ impl Price {
     }
 }
 
-/// As it may be written: `0.003/0.015`.
+/// Parses `0.003/0.015`.
 impl FromStr for Price {
     type Err = String;
 

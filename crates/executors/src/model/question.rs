@@ -1,20 +1,19 @@
-//! A single question, for tools that need a model's help (S3.9's
-//! `invoke_model`).
+//! A single question to a model, for tools that need one.
 
 use serde_json::Value;
 use windlass::{Call, Error, ErrorKind, Turn};
 
 use super::{Finish, Models, Payer, Prompt, Tally, Watch, says_nothing, text_of};
 
-/// How much an answer may have.
+/// Maximum number of output tokens.
 const MAX_TOKENS: u64 = 4096;
 
 impl Models {
-    /// Asks a model a question, without tools. What it takes is charged to the
-    /// call; the key is the call's secret `api_key`, else the program's.
+    /// Asks a model a question, without tools. The usage is charged to the call; the key
+    /// is the call's secret `api_key`, or else the program's own.
     ///
-    /// A tool finds the models where the program gave them to the engine, by
-    /// `Engine::builder().object(models)` and `call.object::<Models>()`.
+    /// A tool gets the client from the engine: register it with
+    /// `Engine::builder().object(models)` and look it up with `call.object::<Models>()`.
     pub async fn invoke(
         &self,
         call: &Call,
@@ -59,7 +58,7 @@ impl Models {
     }
 }
 
-/// The message in an answer that came at once.
+/// The message in an answer that was not streamed.
 fn whole(format: windlass::TurnFormat, answer: Value) -> Result<Value, Error> {
     let turn = Turn::read_as(format, answer)
         .map_err(|why| Error::new(ErrorKind::UpstreamFailed, why.message()))?;

@@ -1,45 +1,46 @@
-//! Why a model did not answer: in a status, in an answer, or in the middle of a
-//! stream. The one place where an API's own words become an error.
+//! Errors of model APIs, whether they come as an HTTP status, in an answer or in the
+//! middle of a stream. The only place that interprets an API's own error codes.
 
 use serde_json::Value;
 use windlass::{Error, ErrorKind, Secret, Veil, failure_reason};
 
-/// Why a model did not answer, or not to the end.
+/// A failed or interrupted model request.
 #[derive(Debug)]
 pub struct Refused {
     /// What went wrong.
     pub error: Error,
-    /// When another try makes sense, if one does.
+    /// Whether and when to retry.
     pub again: Again,
 }
 
-/// When and where to ask again.
+/// How to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// The answer was lost on its way.
+    /// At once: the stream broke off.
     AtOnce,
-    /// After a while.
+    /// After a backoff.
     Later,
-    /// Another model: this one is overloaded.
+    /// With another model: this one is overloaded.
     Elsewhere,
 }
 
 impl Refused {
-    /// An answer that broke off.
+    /// The stream broke off.
     pub fn broken(error: Error) -> Self {
         Self { error, again: Again::AtOnce }
     }
 
-    /// The error that an event or an answer is.
+    /// The error in an event or an answer, if it is one.
     pub(super) fn of(event: &Value) -> Option<Self> {
         let error = event.get("error").filter(|error| !error.is_null())?;
         let why = failure_reason(error);
-        // A gateway may wrap what the API behind it said.
+        // A gateway may wrap the error of the API behind it.
         let error = match &error["error"] {
             within @ Value::Object(_) => within,
             _ => error,
         };
-        // Anthropic and OpenAI have a word for it, Gemini a state, others a status.
+        // Anthropic and OpenAI have an error type, Gemini a status, others an HTTP status
+        // code.
         let words = [&error["type"], &error["status"], &error["code"]];
         let word = words.iter().find_map(|word| word.as_str()).unwrap_or_default();
         let status = error["code"].as_u64().unwrap_or_default();
@@ -62,13 +63,13 @@ impl Refused {
         Some(Self { error: Error::new(kind, format!("the model's API failed: {why}")), again })
     }
 
-    /// The same without the key.
+    /// Redacts the API key.
     pub(super) fn under(self, veil: &Veil) -> Self {
         Self { error: veil.over_error(self.error), ..self }
     }
 }
 
-/// The error without the key, should the API have repeated it.
+/// Redacts the API key in an error, in case the API has echoed it.
 pub(super) fn without(error: Error, key: Option<&Secret>) -> Error {
     Veil::new(key).over_error(error)
 }

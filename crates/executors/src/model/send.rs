@@ -1,5 +1,5 @@
-//! Asks a model: again where it was too busy, another one where it is
-//! overloaded (S4.14).
+//! Sends model requests, with retries, backoff, and a fallback model if one is
+//! overloaded.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,38 +10,38 @@ use windlass::{Error, ErrorKind, Secret, SseDecoder, SseEvent, Veil, lenient_jso
 
 use super::refusal::{Again, Refused, without};
 use super::{Model, Models, Payer, Prompt};
-use crate::outbound::Answer;
+use crate::outbound::{Answer, on_behalf};
 
-/// S4.14's wait where the API does not say how long, times the attempt.
+/// Backoff if the API sends no `Retry-After`, multiplied by the attempt.
 const WAIT: Duration = Duration::from_millis(1000);
-/// Nobody waits longer than this because an API says so.
+/// Upper bound for the API's `Retry-After`.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// How long a connection that has brought everything may take to end, so that it
-/// can be used again.
+/// How long to wait for the end of a complete response, so that its connection can go
+/// back into the pool.
 const FAREWELL: Duration = Duration::from_millis(50);
-/// What Anthropic answers when it is overloaded.
+/// Anthropic's status for "overloaded".
 const OVERLOADED: u16 = 529;
 
-/// What a model answers.
+/// A model's answer.
 pub struct Reply {
-    /// Who answered: the model that was asked, or the one in its place.
+    /// The model that answers: the one that was asked, or its fallback.
     pub model: Model,
-    /// The events of its answer; a single one where it came at once.
+    /// The events of the stream; a single one if the answer is not streamed.
     pub events: Events,
-    /// Whether the events are those of a stream.
+    /// Whether the answer is streamed.
     pub is_stream: bool,
 }
 
-/// The events of an answer, as they come. An event that is an error is one.
+/// A stream of events. An error event becomes an error.
 pub struct Events {
-    /// None once all has come.
+    /// `None` once the response has ended.
     answer: Option<Answer>,
     decoder: SseDecoder,
     ready: VecDeque<Value>,
     is_done: bool,
-    /// Why there is no more to read, which is told after what could be read.
+    /// A transport error, which is reported after all events that could be read.
     broken: Option<String>,
-    /// Hides the key, should the API repeat it.
+    /// Redacts the API key, in case the API echoes it.
     veil: Veil,
 }
 
@@ -52,12 +52,12 @@ impl Events {
         Self { answer, decoder, ready, is_done: false, broken: None, veil }
     }
 
-    /// Whether the API has said, in a word of its own, that this is the end.
+    /// Whether the API has sent its end marker.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// The next event; nothing at the end.
+    /// The next event; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Value>, Refused> {
         loop {
             if let Some(mut event) = self.ready.pop_front() {
@@ -73,7 +73,7 @@ impl Events {
             }
             let Some(answer) = &mut self.answer else { return Ok(None) };
             let chunk = match self.is_done {
-                // What goes wrong after the end is no matter.
+                // Errors after the end marker are ignored.
                 true => match tokio::time::timeout(FAREWELL, answer.chunk()).await {
                     Ok(Ok(chunk)) => chunk,
                     _ => None,
@@ -98,11 +98,11 @@ impl Events {
     }
 }
 
-/// A question that may have to be asked again.
+/// A request with its retries.
 pub struct Asking<'a> {
     models: &'a Models,
     asked: &'a Model,
-    /// Who is asked now.
+    /// The model that is asked now.
     model: Model,
     payer: Payer<'a>,
     fallback: Option<&'a str>,
@@ -110,7 +110,7 @@ pub struct Asking<'a> {
 }
 
 impl Models {
-    /// Asks a model; `fallback` is who is asked if it is overloaded.
+    /// Sends a prompt to a model, or to `fallback` if that is overloaded.
     pub async fn ask(
         &self,
         model: &Model,
@@ -121,7 +121,7 @@ impl Models {
         self.asking(model, payer, fallback).ask(prompt).await
     }
 
-    /// The same for whoever may have to ask again, because an answer breaks off.
+    /// A request for callers that retry themselves when a stream breaks off.
     pub fn asking<'a>(
         &'a self,
         model: &'a Model,
@@ -141,7 +141,8 @@ impl Models {
         let key = self.key(model, payer).map_err(failed)?;
         let request = model.api().request(model, prompt, key).map_err(failed)?;
         let request = request.without_redirects().read_timeout(self.0.settings.read_timeout);
-        let answer = self.0.outbound.send(request).await.map_err(failed)?;
+        let sent = on_behalf(Some(payer.tenant), self.0.outbound.send(request)).await;
+        let answer = sent.map_err(failed)?;
         let status = answer.status();
         let is_overloaded =
             status.as_u16() == OVERLOADED || status == StatusCode::SERVICE_UNAVAILABLE;
@@ -158,8 +159,7 @@ impl Models {
             })?;
             events.ready.push_back(whole);
         }
-        // An API may say in its first event, or with a status of success, that it
-        // is overloaded.
+        // An API may report "overloaded" in the first event, or with status 200.
         if let Some(first) = events.next().await? {
             events.ready.push_front(first);
         }
@@ -168,10 +168,10 @@ impl Models {
 }
 
 impl Asking<'_> {
-    /// Asks until somebody answers, as often as was set.
+    /// Sends the prompt, with retries, until a model answers.
     pub async fn ask(&mut self, prompt: &Prompt<'_>) -> Result<Reply, Error> {
         loop {
-            // A key is for one provider alone.
+            // An API key belongs to one provider only.
             let is_same = self.model.provider == self.asked.provider;
             let stored = self.payer.stored.filter(|_| is_same);
             let payer = Payer { stored, ..self.payer };
@@ -182,8 +182,8 @@ impl Asking<'_> {
         }
     }
 
-    /// Waits until it may be asked again, or chooses who is asked instead. Gives
-    /// the error back where neither makes sense.
+    /// Waits for the backoff or switches to the fallback. Returns the error if a retry
+    /// makes no sense.
     pub async fn again(&mut self, refused: Refused) -> Result<(), Error> {
         let Refused { error, again } = refused;
         if self.attempt >= self.models.0.settings.retries || !error.is_retryable() {

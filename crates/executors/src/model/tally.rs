@@ -1,42 +1,40 @@
-//! What an answer says besides the calls in it: its text as it comes, and what
-//! it took.
+//! Reads the text, usage and finish reason out of a stream.
 
 use serde_json::Value;
 use windlass::{Error, ErrorKind, Usage};
 
 use super::Api;
 
-/// A token has about this many bytes; for what no API has counted.
+/// Estimated bytes in a token, for streams without a usage.
 const BYTES_OF_A_TOKEN: u64 = 4;
 
-/// Counts what a model took to answer. The last word of a stream counts.
+/// Counts the usage of an answer. In a stream, the last counts win.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// What was used so far, without its cost.
+    /// The usage so far, without cost.
     pub usage: Usage,
-    /// How the answer ended, as far as the API said.
+    /// The finish reason, as far as it is known.
     pub finish: Finish,
-    /// The size of the texts.
+    /// Bytes of text so far.
     written: u64,
 }
 
 /// How an answer ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Finish {
-    /// As it should.
+    /// Complete.
     #[default]
     Usual,
-    /// It is as long as it may be, and not complete.
+    /// Cut off at the maximum number of tokens.
     Length,
-    /// The model, or its API, does not want to answer; the API's word for it.
+    /// Refused by the model or its API, with the API's reason.
     Refused(String),
-    /// The model wrote what its own API cannot read; the API's word for it.
+    /// The model produced something that its own API cannot parse, with the API's reason.
     Unreadable(String),
 }
 
 impl Tally {
-    /// Hears an event of the stream, or a whole answer. Returns the texts in the
-    /// event.
+    /// Processes an event of the stream, or a whole answer. Returns the texts in it.
     pub fn hear<'e>(&mut self, api: Api, event: &'e Value) -> Vec<&'e str> {
         let texts: Vec<&str> = match api {
             Api::Anthropic => self.anthropic(event).into_iter().collect(),
@@ -47,8 +45,7 @@ impl Tally {
         texts
     }
 
-    /// What an answer took that broke off, so that its API did not count to the
-    /// end.
+    /// The usage of an answer that broke off, partly estimated.
     pub fn so_far(&self) -> Usage {
         let written = self.usage.output_tokens.max(self.written / BYTES_OF_A_TOKEN);
         Usage { output_tokens: written, ..self.usage }
@@ -81,7 +78,7 @@ impl Tally {
             set(&mut self.usage.output_tokens, &usage["completion_tokens"]);
             let cached = &usage["prompt_tokens_details"]["cached_tokens"];
             set(&mut self.usage.cache_read_tokens, cached);
-            // Theirs are among the others.
+            // Cached tokens are included in the input tokens.
             let cached = self.usage.cache_read_tokens;
             self.usage.input_tokens = self.usage.input_tokens.saturating_sub(cached);
         }
@@ -96,7 +93,7 @@ impl Tally {
             _ => {}
         }
         let delta = &choice["delta"];
-        // Some servers stream blocks in place of text.
+        // Some servers stream content blocks instead of text.
         if let Some(blocks) = delta["content"].as_array() {
             return blocks.iter().filter_map(|block| block["text"].as_str()).collect();
         }
@@ -122,10 +119,10 @@ impl Tally {
             Some(reason @ ("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER")) => {
                 self.finish = Finish::Unreadable(reason.to_owned());
             }
-            // All others are names of what it must not say.
+            // All other reasons are content filters.
             Some(reason) => self.finish = Finish::Refused(reason.to_owned()),
         }
-        // The question was refused, so that there is no answer at all.
+        // The prompt was blocked, so there is no answer at all.
         if let Some(reason) = event["promptFeedback"]["blockReason"].as_str() {
             self.finish = Finish::Refused(reason.to_owned());
         }
@@ -135,25 +132,25 @@ impl Tally {
     }
 }
 
-/// Why an answer with neither a word nor a call is no answer.
+/// The error of an answer with neither text nor call.
 pub fn says_nothing() -> Error {
     Error::new(ErrorKind::UpstreamFailed, "the model's answer is empty")
 }
 
-/// What the API leaves out stays as it was.
+/// A count that the API omits keeps its value.
 fn set(count: &mut u64, told: &Value) {
     if let Some(told) = told.as_u64() {
         *count = told;
     }
 }
 
-/// The text of a model's message; its blocks are joined by newlines (S4.10).
+/// The text of a message, with its blocks joined by newlines.
 pub fn text_of(api: Api, message: &Value) -> String {
     let blocks = match api {
         Api::Anthropic => &message["content"],
         Api::OpenAi => match &message["content"] {
             Value::String(text) => return text.clone(),
-            // It says why it says nothing.
+            // A message without content may give its reason in `refusal`.
             Value::Null => return message["refusal"].as_str().unwrap_or_default().to_owned(),
             blocks => blocks,
         },

@@ -1,4 +1,4 @@
-//! `http_request` (S0.6): any request to any service.
+//! `http_request`: an HTTP request with any method to any URL.
 
 use std::time::Duration;
 
@@ -29,8 +29,7 @@ struct HttpRequestArguments {
     timeout: Option<f64>,
 }
 
-/// Sends a request. An answer is a result whatever its status: the status is
-/// what the caller wants to know.
+/// Sends a request. Any status is a successful result, since the caller wants to see it.
 pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
     let asked: HttpRequestArguments = call.parse()?;
     let method = asked.method.as_deref().unwrap_or("GET");
@@ -60,8 +59,7 @@ pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output,
     describe(answer).await
 }
 
-/// An object goes as JSON, or as a form where the headers say so; a text as it
-/// is.
+/// An object is sent as JSON, or as a form if the headers say so; text is sent as it is.
 fn with_body(request: Request, headers: &Option<Map<String, Value>>, body: &Value) -> Request {
     let content_type = headers.iter().flatten().find_map(|(name, value)| {
         name.eq_ignore_ascii_case(CONTENT_TYPE.as_str()).then(|| value.as_str()).flatten()
@@ -104,7 +102,7 @@ async fn describe(answer: Answer) -> Result<Output, Error> {
         .with_metadata("url", url))
 }
 
-/// The headers by name; several of one name are joined as HTTP does.
+/// Headers by name; repeated ones are joined with commas.
 fn header_object(headers: &HeaderMap) -> Map<String, Value> {
     let mut object = Map::new();
     for name in headers.keys() {

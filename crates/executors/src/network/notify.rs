@@ -1,4 +1,4 @@
-//! `send_notification`: a message to a webhook that the credential names.
+//! `send_notification`: posts a message to the webhook in the credential.
 
 use std::time::Duration;
 
@@ -25,8 +25,7 @@ struct NotificationArguments {
     data: Option<Value>,
 }
 
-/// Sends a message, once. Whether it arrived after an error nobody knows, so
-/// it is not tried again.
+/// Sends a message without retries: after an error it may have been delivered.
 pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
     let asked: NotificationArguments = call.parse()?;
     let webhook = credential(call, "webhook_url")?;
@@ -52,7 +51,7 @@ pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output,
         .with_structured(json!({"sent": true, "status_code": status})))
 }
 
-/// The message in the form that the other side takes.
+/// The JSON payload in the format of the service.
 fn payload(asked: &NotificationArguments, format: &str) -> Result<Value, Error> {
     let text = match asked.title.as_deref().filter(|title| !title.is_empty()) {
         Some(title) => format!("{title}\n{}", asked.message),
@@ -84,7 +83,7 @@ fn payload(asked: &NotificationArguments, format: &str) -> Result<Value, Error> 
     })
 }
 
-/// Some services say no with the status 200.
+/// Some services report errors with status 200.
 fn refused(said: &Value) -> Result<(), Error> {
     let code = ["errcode", "code"].iter().find_map(|name| said[*name].as_i64());
     match code {

@@ -1,5 +1,4 @@
-//! What tools of a provider have in common: credentials, the address of its
-//! API, and answers in JSON.
+//! Shared by tools of a provider: credentials, base URL and JSON responses.
 
 use serde_json::Value;
 use url::Url;
@@ -7,7 +6,7 @@ use windlass::{Call, Error, ErrorKind, Secret};
 
 use crate::outbound::Answer;
 
-/// A credential that the tool cannot do without.
+/// A required credential.
 pub(super) fn credential<'c>(call: &'c Call, name: &str) -> Result<&'c Secret, Error> {
     let found = call.secret(name).filter(|secret| !secret.expose().trim().is_empty());
     found.ok_or_else(|| {
@@ -20,18 +19,16 @@ pub(super) fn credential<'c>(call: &'c Call, name: &str) -> Result<&'c Secret, E
     })
 }
 
-/// A setting of the provider: a field of its credential, else of the
-/// definition's entry.
+/// A setting of the provider: a field of its credential, else of the definition's entry.
 pub(super) fn setting<'c>(call: &'c Call, name: &str) -> Option<&'c str> {
     let own = call.secret(name).map(Secret::expose);
     let entry = || call.tool().spec().entry.config.get(name).and_then(Value::as_str);
     own.or_else(entry).map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// The address of one operation of an API: the provider's `base_url`, else the
-/// usual one, with a path behind it.
+/// The URL of an API operation: the provider's `base_url`, else the default, plus a path.
 pub(super) fn endpoint(call: &Call, usual: &str, path: &[&str]) -> Result<Url, Error> {
-    // What is wrong with it is not repeated: it may be a secret.
+    // The URL is not quoted, since it may hold a secret.
     let wrong = || {
         let why = "the credential's `base_url` is no http or https address";
         Error::new(ErrorKind::CredentialInvalid, why)
@@ -44,7 +41,7 @@ pub(super) fn endpoint(call: &Call, usual: &str, path: &[&str]) -> Result<Url, E
     Ok(url)
 }
 
-/// The JSON of an answer that says that all went well.
+/// The JSON body of a successful response.
 pub(super) async fn json(answer: Answer) -> Result<Value, Error> {
     let answer = answer.checked().await?;
     let bytes = answer.bytes().await?;

@@ -1,8 +1,8 @@
-//! `webscraper`: a web page as text that can be read.
+//! `webscraper`: a web page as readable text.
 //!
-//! The site's robots.txt is obeyed, also where a redirect leads to another
-//! site. Pages are read token by token, not as a tree: the rules by which
-//! browsers build trees take quadratic time on pages that are made for it.
+//! Obeys robots.txt, also of sites that a redirect leads to. Pages are processed as a
+//! stream of tokens, not as a DOM: building one by the HTML standard takes quadratic time
+//! on malicious pages.
 
 mod page;
 mod prose;
@@ -37,7 +37,7 @@ struct ScrapeArguments {
     links: Option<bool>,
 }
 
-/// Fetches a page and gives what is to be read on it.
+/// Fetches a page and extracts its text.
 pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
     let asked: ScrapeArguments = call.parse()?;
     let max_chars = asked.max_chars.unwrap_or(DEFAULT_CHARS).max(1);
@@ -57,7 +57,7 @@ pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output,
     Ok(describe(&page.await?, max_chars, with_links))
 }
 
-/// Follows redirects here, so that every site is asked for its rules.
+/// Follows redirects itself, to check robots.txt of every site on the way.
 async fn fetch(context: &NetworkContext, call: &Call, url: &str) -> Result<Answer, Error> {
     let mut request = Request::parse(Method::GET, url)?;
     for _ in 0..=MAX_REDIRECTS {

@@ -1,4 +1,4 @@
-//! `google_search`: Google's Custom Search, or what speaks its language.
+//! `google_search`: Google Custom Search, or a compatible API.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -26,7 +26,7 @@ struct SearchArguments {
     language: Option<String>,
 }
 
-/// Searches, and keeps of each result what a model needs.
+/// Searches, and keeps the fields of each result that a model needs.
 pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
     let asked: SearchArguments = call.parse()?;
     let (key, engine) = (credential(call, "api_key")?, credential(call, "search_engine_id")?);
@@ -61,7 +61,7 @@ fn readable(query: &str, results: &[Value]) -> String {
     let mut page = String::new();
     for (at, result) in results.iter().enumerate() {
         let text = |name: &str| result[name].as_str().unwrap_or_default();
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(
             page,
             "{}. {}\n{}\n{}\n",
@@ -74,7 +74,7 @@ fn readable(query: &str, results: &[Value]) -> String {
     page.trim_end().to_owned()
 }
 
-/// Google answers a wrong key with 400.
+/// Google reports an invalid key with status 400.
 fn wrong_key(error: Error) -> Error {
     if error.kind() == ErrorKind::UpstreamRejected && error.message().contains("API key not valid")
     {

@@ -1,5 +1,4 @@
-//! `asr` and `tts`: speech to text and text to speech, by services that speak
-//! OpenAI's language.
+//! `asr` and `tts`: speech to text and text to speech, by OpenAI-compatible APIs.
 
 use std::time::Duration;
 
@@ -17,12 +16,12 @@ use super::provider::{credential, endpoint, json as json_of, setting};
 use crate::outbound::Request;
 
 const USUAL: &str = "https://api.openai.com/v1";
-/// What such services take at the most.
+/// Maximum size of a recording that these APIs accept.
 const MAX_AUDIO: u64 = 25 * 1024 * 1024;
 const ASR_TIME: Duration = Duration::from_secs(115);
 const TTS_TIME: Duration = Duration::from_secs(55);
 
-/// What recordings are called, by their media types' last part.
+/// File names by subtype of the media type.
 const FORMATS: [(&str, &str); 8] = [
     ("mp3", "audio/mpeg"),
     ("wav", "audio/wav"),
@@ -47,7 +46,7 @@ struct Heard {
     model: Option<String>,
 }
 
-/// Turns a recording into text.
+/// Transcribes a recording.
 pub(super) async fn recognise(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
     let asked: Heard = call.parse()?;
     let key = credential(call, "api_key")?;
@@ -81,7 +80,7 @@ pub(super) async fn recognise(context: &NetworkContext, call: &Call) -> Result<O
     Ok(Output::text(text).with_structured(json!({"text": text})))
 }
 
-/// The recording: base64, a `data:` address, or the address of a file.
+/// The recording: from base64, a `data:` URL or the URL of a file.
 async fn fetch(
     context: &NetworkContext,
     call: &Call,
@@ -133,7 +132,7 @@ struct Said {
     model: Option<String>,
 }
 
-/// Turns text into a recording.
+/// Synthesises speech.
 pub(super) async fn speak(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
     let asked: Said = call.parse()?;
     let key = credential(call, "api_key")?;
@@ -173,7 +172,7 @@ pub(super) async fn speak(context: &NetworkContext, call: &Call) -> Result<Outpu
         .with_structured(json!({"media_type": media_type, "size": size, "format": format})))
 }
 
-/// A form with a file in it, as RFC 7578 writes it.
+/// A multipart form with a file (RFC 7578).
 struct Form {
     boundary: String,
     body: Vec<u8>,
@@ -181,7 +180,7 @@ struct Form {
 
 impl Form {
     fn new() -> Self {
-        // No recording can be made to hold a line that nobody can guess.
+        // Random, so that no recording can be crafted to contain it.
         let boundary = format!("windlass-{:032x}", fastrand::u128(..));
         Self { boundary, body: Vec::new() }
     }

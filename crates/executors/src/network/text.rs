@@ -1,19 +1,18 @@
-//! Bytes of an answer as text.
+//! Decodes response bodies to text.
 
 use encoding_rs::{Encoding, UTF_8};
 
-/// How far into a page its encoding is looked for, as browsers do.
+/// How far into a page to look for its encoding, as browsers do.
 const SNIFFED: usize = 1024;
 
-/// The text, in the encoding that its beginning, the header or the page names;
-/// what is wrong in it becomes `U+FFFD`.
+/// Decodes by byte order mark, header or `<meta>`; invalid bytes become `U+FFFD`.
 pub(super) fn decode(bytes: &[u8], content_type: &str) -> String {
     let named = || parameter(content_type, "charset").or_else(|| in_page(bytes));
     let encoding = Encoding::for_bom(bytes).map(|(encoding, _)| encoding).or_else(named);
     encoding.unwrap_or(UTF_8).decode(bytes).0.into_owned()
 }
 
-/// Whether a media type is of something to read.
+/// Whether a media type is textual.
 pub(super) fn is_text(media_type: &str) -> bool {
     const OTHERS: [&str; 5] = [
         "application/xml",
@@ -28,7 +27,7 @@ pub(super) fn is_text(media_type: &str) -> bool {
         || OTHERS.contains(&media_type)
 }
 
-/// Whether a media type is of JSON.
+/// Whether a media type is JSON.
 pub(super) fn is_json(media_type: &str) -> bool {
     media_type == "application/json" || media_type.ends_with("+json")
 }
@@ -39,7 +38,7 @@ fn parameter(content_type: &str, name: &str) -> Option<&'static Encoding> {
     Encoding::for_label(value.trim().trim_matches('"').as_bytes())
 }
 
-/// What `<meta charset=…>` or its older form says.
+/// The encoding named by `<meta charset=…>` or its older form.
 fn in_page(bytes: &[u8]) -> Option<&'static Encoding> {
     let beginning = &bytes[..bytes.len().min(SNIFFED)];
     let page = String::from_utf8_lossy(beginning).to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! `get_weather`: OpenWeather's current weather, or what speaks its language.
+//! `get_weather`: current weather from OpenWeather, or a compatible API.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct WeatherArguments {
     language: Option<String>,
 }
 
-/// Looks the weather up.
+/// Fetches the current weather.
 pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output, Error> {
     let asked: WeatherArguments = call.parse()?;
     let key = credential(call, "api_key")?;
@@ -46,7 +46,7 @@ pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output,
     Ok(Output::text(readable(&weather)).with_structured(weather))
 }
 
-/// What the service says, with units that need no manual.
+/// The response with explicit units.
 fn shape(found: &Value, units: &str, city: &str) -> Option<Value> {
     let (degrees, speed) = match units {
         "imperial" => ("°F", "mph"),

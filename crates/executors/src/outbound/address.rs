@@ -1,24 +1,23 @@
-//! Which addresses are not the open internet.
+//! Address classification for the SSRF guard: which IP addresses are not public.
 //!
-//! IPv4 lists what is special. IPv6 is the other way round: only global
-//! unicast is open, less what is set aside in it. Whatever carries an IPv4
-//! address inside (mapped, compatible, NAT64, 6to4, Teredo) is closed as a
-//! whole: no honest name resolves to it, and what it reaches depends on the
-//! network.
+//! IPv4 has a deny list of special ranges. IPv6 works the other way round: only global
+//! unicast is public, minus the ranges reserved within it. Everything that embeds an IPv4
+//! address (mapped, compatible, NAT64, 6to4, Teredo) is blocked as a whole: no legitimate
+//! name resolves to it, and where it leads depends on the network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address that is not open is.
+/// The class of an address that is not public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Special {
-    /// In words, for errors: "a loopback address".
+    /// Name for error messages, such as "a loopback address".
     pub(super) what: &'static str,
-    /// Whether services of the operator's own live there, so that allowing
-    /// their name is enough. The rest has to be allowed as addresses.
+    /// Whether the operator's own services may live in this range, so that allowing their
+    /// host name is enough. The other ranges must be allowed by address.
     pub(super) inner: bool,
 }
 
-/// What is special about an address; nothing where it is open to everybody.
+/// The class of an address; `None` if it is public.
 pub(super) fn special(address: IpAddr) -> Option<Special> {
     match address {
         IpAddr::V4(address) => special_v4(address),
@@ -46,7 +45,7 @@ const fn outer(what: &'static str) -> Special {
     Special { what, inner: false }
 }
 
-/// The first row that holds an address counts.
+/// Special IPv4 ranges; the first row that contains an address wins.
 const V4: &[([u8; 4], u32, Special)] = &[
     ([100, 100, 100, 200], 32, METADATA),
     ([168, 63, 129, 16], 32, METADATA),
@@ -105,7 +104,7 @@ fn special_v6(address: Ipv6Addr) -> Option<Special> {
     }
 }
 
-/// Whether an address begins with the first bits of another.
+/// Whether `address` is in the network `network/bits`.
 pub(super) fn holds(network: IpAddr, bits: u32, address: IpAddr) -> bool {
     match (network, address) {
         (IpAddr::V4(network), IpAddr::V4(address)) => holds_v4(network, bits, address),
@@ -130,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// The same ranges, said in another way: by first octets.
+    /// A second, independent definition of the same ranges, by octets.
     fn model_v4(address: Ipv4Addr) -> bool {
         !matches!(
             address.octets(),
@@ -158,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Addresses near the edges of ranges, where mistakes are.
+    /// Addresses near the edges of the ranges, where off-by-one errors show.
     fn edges_v4() -> impl Strategy<Value = u32> {
         let firsts: Vec<u32> = V4
             .iter()
@@ -218,7 +217,7 @@ mod tests {
         }
     }
 
-    /// The standard library's own words for the ranges that it knows.
+    /// Compares the table with the standard library's predicates.
     #[test]
     fn what_the_standard_library_calls_special_is_special() {
         for bits in (0..=u32::MAX).step_by(65_521) {

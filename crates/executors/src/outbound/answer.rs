@@ -1,4 +1,4 @@
-//! [`Answer`]: what came back, with a body that is decoded and bounded.
+//! [`Answer`]: an HTTP response whose body is decoded and size-limited while it is read.
 
 use std::io;
 use std::pin::Pin;
@@ -17,15 +17,16 @@ use url::Url;
 use windlass::{Error, ErrorKind};
 
 use super::fault;
+use super::places::Using;
 use super::request::Limits;
 use super::target;
 
-/// How much of a refusal is quoted.
+/// How many bytes of an error response are quoted in the error.
 const MAX_QUOTE: usize = 1_000;
-/// How much is decoded in one go.
+/// Buffer size of the gzip decoder.
 const STEP: usize = 16 * 1024;
 
-/// An answer. Its body has not been read.
+/// An HTTP response. Its body has not been read yet.
 pub struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -34,6 +35,8 @@ pub struct Answer {
     read: u64,
     limits: Limits,
     until: Instant,
+    /// The connection that it comes over.
+    _using: Option<Using>,
 }
 
 enum Body {
@@ -47,6 +50,7 @@ impl Answer {
         url: Url,
         limits: Limits,
         until: Instant,
+        using: Option<Using>,
     ) -> Result<Self, Error> {
         let (parts, body) = response.into_parts();
         let is_empty = body.is_end_stream();
@@ -66,43 +70,43 @@ impl Answer {
             }
         };
         let (status, headers) = (parts.status, parts.headers);
-        Ok(Self { status, headers, url, body, read: 0, limits, until })
+        Ok(Self { status, headers, url, body, read: 0, limits, until, _using: using })
     }
 
-    /// The status.
+    /// The status code.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The headers.
+    /// The response headers.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// Takes the headers out.
+    /// Takes the headers, leaving an empty map.
     #[cfg(feature = "rest")]
     pub(crate) fn take_headers(&mut self) -> HeaderMap {
         std::mem::take(&mut self.headers)
     }
 
-    /// A header that is text; nothing where there is none.
+    /// The value of a header; `None` if it is missing or not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The media type, in lower case and without parameters; empty for none.
+    /// The media type in lower case, without parameters; empty if there is none.
     pub fn media_type(&self) -> String {
         let whole = self.header(CONTENT_TYPE.as_str()).unwrap_or_default();
         whole.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// Where the answer came from, after all redirects.
+    /// The final URL, after all redirects.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// The next part of the body, decoded; nothing at its end. A body that is
-    /// larger than allowed ends in an error.
+    /// The next decoded chunk of the body; `None` at its end. Fails once the body exceeds
+    /// the size limit.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let silent = Instant::now() + self.limits.read_timeout;
         let next = timeout_at(silent.min(self.until), self.body.next()).await;
@@ -124,7 +128,7 @@ impl Answer {
 
     /// The whole body.
     pub async fn bytes(mut self) -> Result<Bytes, Error> {
-        // Most come in one piece, which need not be copied.
+        // Most bodies are a single chunk, which need not be copied.
         let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
         let Some(second) = self.chunk().await? else { return Ok(first) };
         let mut whole = BytesMut::from(first);
@@ -135,9 +139,9 @@ impl Answer {
         Ok(whole.freeze())
     }
 
-    /// The answer where its status says that all went well; else the error
-    /// that every kind of tool makes of it, with the beginning of what the
-    /// other side says where that is text.
+    /// Returns the response if its status is a success; otherwise the error for that
+    /// status, which quotes the beginning of a text body. All kinds of tools share this
+    /// mapping.
     pub async fn checked(mut self) -> Result<Self, Error> {
         if self.status.is_success() {
             return Ok(self);
@@ -157,8 +161,8 @@ impl Answer {
             }
         }
         if said.len() > MAX_QUOTE {
-            // Not in the middle of a word: it may be part of a secret, which is
-            // only found whole.
+            // Cuts at the last word boundary: a secret that is cut in two would no longer
+            // be found and redacted.
             said.truncate(MAX_QUOTE);
             let is_end = |byte: &u8| byte.is_ascii_whitespace() || b"\",;<>{}[]()".contains(byte);
             let end = said.iter().rposition(is_end).unwrap_or_default();
@@ -195,8 +199,8 @@ impl Body {
     }
 }
 
-/// The body as it comes over the wire. Its size is bounded, too: one that
-/// decodes to nothing could go on for ever.
+/// The body as received, before decoding. Its size is bounded as well, because a body
+/// that decodes to nothing could go on for ever.
 struct RawBody {
     body: Incoming,
     left: u64,
@@ -212,7 +216,7 @@ impl Stream for RawBody {
                 Some(Err(cause)) => return Poll::Ready(Some(Err(io::Error::other(cause)))),
                 Some(Ok(frame)) => frame,
             };
-            // What is no data is a trailer, which nobody here reads.
+            // Frames without data are trailers, which nothing here uses.
             let Ok(data) = frame.into_data() else { continue };
             let left = self.left.checked_sub(data.remaining() as u64);
             let Some(left) = left else {
@@ -228,7 +232,7 @@ fn is_too_large(cause: &io::Error) -> bool {
     cause.kind() == io::ErrorKind::FileTooLarge
 }
 
-/// All encodings of a body, joined.
+/// All `Content-Encoding` values, joined.
 fn encoding(headers: &HeaderMap) -> String {
     if !headers.contains_key(CONTENT_ENCODING) {
         return String::new();

@@ -1,65 +1,74 @@
-//! Opens connections. This is the one place where a name becomes an address:
-//! the address is judged, and then that very address is connected to. Literal
-//! addresses take the same way.
+//! Opens connections. This is the only place where a host name becomes an address: the
+//! address is checked, and the connection goes to that same address, so DNS rebinding
+//! gains nothing. Literal addresses take the same path.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
 use http::Uri;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 use windlass::{BoxFuture, Error, ErrorKind};
 
+use super::places::{self, Places, Whose};
 use super::policy::{OutboundPolicy, Proxy, plain_name};
 use super::wire::{Stream, Wire};
 use super::{target, tls, tunnel};
 
-/// How many names are looked up at once; the system's resolver takes a thread
-/// for each.
+/// Maximum concurrent DNS lookups; the system resolver blocks a thread for each.
 const MAX_LOOKUPS: usize = 32;
+/// Lookups of this process, whoever's client asks.
+static LOOKUPS: LazyLock<Arc<Places>> = LazyLock::new(|| Places::new(MAX_LOOKUPS));
 
-/// Finds the addresses of a name.
+/// Resolves a host name to its addresses.
 pub type Lookup =
     Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync + 'static>;
 
-/// Makes connections for the client, and for whoever speaks another protocol.
+/// Connector for the HTTP client, and for clients of other protocols.
 #[derive(Clone)]
 pub(super) struct Connector(Arc<ConnectorState>);
 
 struct ConnectorState {
     policy: Arc<OutboundPolicy>,
     lookup: Lookup,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     tls: OnceCell<TlsConnector>,
 }
 
 impl Connector {
     pub(super) fn new(policy: Arc<OutboundPolicy>, lookup: Lookup) -> Self {
-        let places = Arc::new(Semaphore::new(policy.max_connections));
+        let places = Places::new(policy.max_connections);
         Self(Arc::new(ConnectorState { policy, lookup, places, tls: OnceCell::new() }))
     }
 
-    /// A connection to a host, once one of its addresses has been found fine.
+    /// One with another policy that shares places and lookups with this one.
+    pub(super) fn beside(&self, policy: Arc<OutboundPolicy>) -> Self {
+        let ConnectorState { lookup, places, .. } = &*self.0;
+        let (lookup, places) = (Arc::clone(lookup), Arc::clone(places));
+        Self(Arc::new(ConnectorState { policy, lookup, places, tls: OnceCell::new() }))
+    }
+
+    /// Connects to a host over TCP, using only addresses that the policy allows.
     pub(super) async fn tcp(&self, host: &str, port: u16) -> Result<TcpStream, Error> {
         let until = Instant::now() + self.0.policy.connect_timeout;
         let reached = timeout_at(until, self.reach(host, port, until)).await;
         reached.unwrap_or_else(|_| Err(self.too_slow(host, port)))
     }
 
-    async fn open(self, uri: Uri) -> Result<Wire, Error> {
+    async fn open(self, uri: Uri, whose: Whose) -> Result<Wire, Error> {
         let secure = uri.scheme_str() == Some("https");
         let host = uri.host().unwrap_or_default();
         let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
         let until = Instant::now() + self.0.policy.connect_timeout;
         let opened = timeout_at(until, async {
-            let place = self.place().await?;
+            let place = self.0.places.take(&whose).await;
             let tcp = self.reach(host, port, until).await?;
             let stream: Box<dyn Stream> = match secure {
                 true => Box::new(self.greet(host, tcp).await?),
@@ -70,11 +79,6 @@ impl Connector {
         opened.await.unwrap_or_else(|_| Err(self.too_slow(host, port)))
     }
 
-    async fn place(&self) -> Result<OwnedSemaphorePermit, Error> {
-        let place = Arc::clone(&self.0.places).acquire_owned().await;
-        place.map_err(|_| Error::new(ErrorKind::Internal, "the outgoing client has ended"))
-    }
-
     async fn reach(&self, host: &str, port: u16, until: Instant) -> Result<TcpStream, Error> {
         let open = self.addresses(host, port).await?;
         match &self.0.policy.proxy {
@@ -83,7 +87,7 @@ impl Connector {
         }
     }
 
-    /// The addresses of a host that may be connected to; at least one.
+    /// The addresses of a host that the policy allows; at least one.
     async fn addresses(&self, host: &str, port: u16) -> Result<Vec<IpAddr>, Error> {
         let (name, mut found) = match host.parse::<IpAddr>() {
             Ok(address) => (None, vec![address]),
@@ -113,8 +117,8 @@ impl Connector {
         })
     }
 
-    /// The proxy gets the address that was checked; what it would make of the
-    /// name nobody here can know.
+    /// Connects through a proxy. It is given the checked address instead of the host
+    /// name, because its own DNS lookup could have another result.
     async fn through(&self, proxy: &Proxy, to: SocketAddr) -> Result<TcpStream, Error> {
         let stream = TcpStream::connect((proxy.host.as_str(), proxy.port)).await;
         let mut stream = stream
@@ -153,11 +157,13 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        Box::pin(self.clone().open(uri))
+        let whose = places::whose();
+        // Another task may go on with it, if a connection is free before.
+        Box::pin(places::as_work_of(whose.clone(), self.clone().open(uri, whose)))
     }
 }
 
-/// Tries the addresses one after the other; each gets its share of the time.
+/// Tries the addresses one after the other; each gets a share of the connect timeout.
 async fn dial(
     addresses: &[IpAddr],
     host: &str,
@@ -170,7 +176,7 @@ async fn dial(
         let share = until.saturating_duration_since(Instant::now()) / left;
         match timeout(share, TcpStream::connect((*address, port))).await {
             Ok(Ok(stream)) => {
-                // Requests are small; waiting to fill a packet only costs.
+                // Requests are small, so Nagle's algorithm only adds latency.
                 drop(stream.set_nodelay(true));
                 return Ok(stream);
             }
@@ -186,15 +192,25 @@ async fn dial(
     Err(unreachable(format!("{host}:{port} cannot be reached: {cause}")).with_source(cause))
 }
 
-/// Asks the system.
+/// Lookup by the system's DNS resolver.
 pub(super) fn system_lookup() -> Lookup {
-    let threads = Arc::new(Semaphore::new(MAX_LOOKUPS));
+    off_thread(|name| (name, 0).to_socket_addrs())
+}
+
+/// Asks somebody who takes a thread.
+fn off_thread<F, A>(ask: F) -> Lookup
+where
+    F: Fn(&str) -> io::Result<A> + Send + Sync + Clone + 'static,
+    A: Iterator<Item = SocketAddr>,
+{
     Arc::new(move |name| {
-        let threads = Arc::clone(&threads);
+        let ask = ask.clone();
+        let whose = places::whose();
         Box::pin(async move {
-            let thread = threads.acquire_owned().await.map_err(io::Error::other)?;
+            // It is used from the beginning: nobody may take it away.
+            let thread = LOOKUPS.take(&whose).await.in_use();
             let found = tokio::task::spawn_blocking(move || {
-                let found = (name.as_str(), 0).to_socket_addrs();
+                let found = ask(&name);
                 // A lookup that nobody waits for any more still has its thread.
                 drop(thread);
                 found.map(|found| found.map(|address| address.ip()).collect())
@@ -206,4 +222,44 @@ pub(super) fn system_lookup() -> Lookup {
 
 fn unreachable(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Network, message).nothing_done()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use windlass::TenantId;
+
+    use super::*;
+    use crate::outbound::on_behalf;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn names_that_nobody_answers_for_hold_up_their_own_tenant_alone() {
+        let answers = Arc::new(AtomicBool::new(false));
+        let may_answer = Arc::clone(&answers);
+        let lookup = off_thread(move |name: &str| {
+            while name.starts_with("slow") && !may_answer.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok(["192.0.2.1:0".parse().map_err(io::Error::other)?].into_iter())
+        });
+        let [noisy, quiet] = ["noisy", "quiet"].map(TenantId::new);
+        let mut flood = tokio::task::JoinSet::new();
+        for number in 0..2 * MAX_LOOKUPS {
+            let (lookup, noisy) = (Arc::clone(&lookup), noisy.clone());
+            let name = format!("slow-{number}.example");
+            flood.spawn(async move { on_behalf(Some(&noisy), lookup(name)).await });
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        for _ in 0..3 {
+            let found = on_behalf(Some(&quiet), async { lookup("fine.example".to_owned()).await });
+            let found = timeout(Duration::from_secs(3), found).await;
+            assert_eq!(found.unwrap().unwrap().len(), 1);
+        }
+        answers.store(true, Ordering::Relaxed);
+        for found in flood.join_all().await {
+            assert_eq!(found.unwrap().len(), 1);
+        }
+    }
 }

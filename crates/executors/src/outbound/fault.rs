@@ -1,5 +1,5 @@
-//! What goes wrong with a request, in the words of the error table. The one
-//! place for it: every kind of tool that speaks HTTP gets the same errors.
+//! Maps failed requests to kinds of errors, in one place, so that every kind of tool that
+//! speaks HTTP reports the same errors.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use windlass::{Error, ErrorKind, duration};
 use super::request::Limits;
 use super::target;
 
-/// The longest wait that another side may ask for.
+/// Upper bound for `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// What a status that is no success means. `said` is what the other side says
-/// about it, shortened; empty for nothing.
+/// The error for an unsuccessful status. `said` is an excerpt of the response body; empty
+/// if there is none.
 pub fn of_status(url: &Url, status: StatusCode, headers: &HeaderMap, said: &str) -> Error {
     let kind = match status.as_u16() {
         401 | 403 => ErrorKind::CredentialInvalid,
@@ -37,7 +37,7 @@ pub fn of_status(url: &Url, status: StatusCode, headers: &HeaderMap, said: &str)
     }
 }
 
-/// What a client that failed means.
+/// The error for a failure of the HTTP client.
 pub(super) fn of_client(url: &Url, cause: hyper_util::client::legacy::Error) -> Error {
     let mut inner: Option<&(dyn StdError + 'static)> = Some(&cause);
     while let Some(error) = inner {
@@ -56,7 +56,7 @@ pub(super) fn of_client(url: &Url, cause: hyper_util::client::legacy::Error) -> 
     Error::new(ErrorKind::Network, why).with_source(cause)
 }
 
-/// The other side was silent for too long, or all took too long.
+/// The error for a read timeout or for the total timeout.
 pub(super) fn too_slow(url: &Url, limits: &Limits, until: Instant) -> Error {
     let from = target::shown(url);
     let why = if Instant::now() >= until {
@@ -67,7 +67,7 @@ pub(super) fn too_slow(url: &Url, limits: &Limits, until: Instant) -> Error {
     Error::new(ErrorKind::Timeout, why)
 }
 
-/// When the other side wants to be asked again: in seconds, or as a date.
+/// The value of `Retry-After`, which is either a number of seconds or a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = match text.parse() {

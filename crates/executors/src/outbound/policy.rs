@@ -1,4 +1,4 @@
-//! [`OutboundPolicy`]: what outgoing requests may reach, and how much of it.
+//! [`OutboundPolicy`]: which addresses outgoing requests may reach, and their limits.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,39 +11,39 @@ use windlass::Secret;
 
 use super::address;
 
-/// The settings of [`Outbound`](super::Outbound). The default reaches the open
-/// internet and nothing else.
+/// The settings of [`Outbound`](super::Outbound). The default allows the public internet
+/// and nothing else.
 #[derive(Clone, Debug)]
 pub struct OutboundPolicy {
-    /// What may be reached although it is not on the open internet.
+    /// Exceptions to the SSRF guard: destinations that may be reached although they are
+    /// not public.
     pub allow: Vec<Allowed>,
-    /// Networks that must not be reached, whatever else is allowed.
+    /// Networks that must never be reached; takes precedence over `allow`.
     pub deny: Vec<Network>,
-    /// A proxy for all requests; those of the environment are ignored. It is
-    /// asked for the address that was checked, not for the name.
+    /// A proxy for all requests; proxy variables in the environment are ignored. It is
+    /// given the checked address, not the host name.
     pub proxy: Option<Proxy>,
-    /// How long it may take to find, reach and greet the other side (S3.25).
+    /// Timeout for DNS lookup, TCP connect and TLS handshake.
     pub connect_timeout: Duration,
-    /// How long the other side may take to begin its answer, and to go on with
-    /// it (S3.25).
+    /// Timeout for the first byte of the response, and between chunks of its body.
     pub read_timeout: Duration,
-    /// How long a request may take in all, redirects and body included.
+    /// Timeout for the whole request, including redirects and the body.
     pub total_timeout: Duration,
-    /// How many redirects are followed.
+    /// Maximum number of redirects to follow.
     pub max_redirects: usize,
-    /// How large the body of an answer may be, decoded.
+    /// Maximum size of a decoded response body.
     pub max_response_bytes: u64,
-    /// How large the headers of an answer may be.
+    /// Maximum size of the response headers.
     pub max_header_bytes: usize,
-    /// How many connections to one host are kept for later (S3.25).
+    /// Connection pool: idle connections kept for each host.
     pub idle_per_host: usize,
-    /// How long they are kept.
+    /// Connection pool: how long an idle connection is kept.
     pub idle_timeout: Duration,
-    /// How many connections are open at once: S3.25's 20 for each of 10 hosts.
+    /// Maximum number of open connections. The default is 20 for each of 10 hosts.
     pub max_connections: usize,
-    /// Files with certificates that are trusted besides the system's, in PEM.
+    /// PEM files of CA certificates that are trusted in addition to the system's.
     pub ca_files: Vec<PathBuf>,
-    /// What requests call themselves.
+    /// The `User-Agent` of requests.
     pub user_agent: String,
 }
 
@@ -61,7 +61,7 @@ impl Default for OutboundPolicy {
             max_header_bytes: 64 * 1024,
             idle_per_host: 20,
             idle_timeout: Duration::from_secs(30),
-            max_connections: 200,
+            max_connections: 250,
             ca_files: Vec::new(),
             user_agent: concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
@@ -69,8 +69,8 @@ impl Default for OutboundPolicy {
 }
 
 impl OutboundPolicy {
-    /// Whether a connection to this address is fine; else what the address is.
-    /// `name` is the name that it was found by.
+    /// `Ok` if the policy allows a connection to this address; otherwise the class of the
+    /// address. `name` is the host name that resolved to it.
     pub(super) fn judge(
         &self,
         name: Option<&str>,
@@ -95,12 +95,12 @@ impl OutboundPolicy {
     }
 }
 
-/// One thing that may be reached: a name (`db.internal`, `*.internal`), an
-/// address (`127.0.0.1`, `::1`) or a network (`10.0.0.0/8`), with a port
-/// (`localhost:8080`, `[::1]:8080`, `10.0.0.0/8:443`) or with all.
+/// A destination exempt from the SSRF guard: a name (`db.internal`, `*.internal`), an
+/// address (`127.0.0.1`, `::1`) or a network (`10.0.0.0/8`), either with a port
+/// (`localhost:8080`, `[::1]:8080`, `10.0.0.0/8:443`) or with all ports.
 ///
-/// A name opens loopback, private and carrier addresses that it resolves to;
-/// link-local, metadata and reserved ones are only opened as addresses.
+/// A name allows the loopback, private and carrier-grade NAT addresses that it resolves
+/// to. Link-local, metadata and reserved addresses must be allowed by address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowed {
     what: What,
@@ -111,11 +111,11 @@ pub struct Allowed {
 enum What {
     Network(Network),
     Name(String),
-    /// With the point at its beginning.
+    /// The suffix of a wildcard, with its leading dot.
     Below(String),
 }
 
-/// As it may be written.
+/// The form that `from_str` reads.
 impl fmt::Display for Allowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.what, self.port) {
@@ -152,7 +152,7 @@ impl FromStr for Allowed {
             Some(rest) => (rest, true),
             None => (host, false),
         };
-        // A star elsewhere would be part of a name that nothing has.
+        // `*` is only allowed as the first label.
         if name.contains('*') {
             return Err(format!(
                 "`{text}` would open nothing: a star stands for what is before a name, as in \
@@ -169,8 +169,8 @@ impl FromStr for Allowed {
                 };
                 Ok(Self { what, port })
             }
-            // An address in an odd notation would open something else than
-            // whoever reads it believes.
+            // An unusual notation of an address would allow a host other than the one
+            // that the reader of the setting expects.
             _ => Err(format!(
                 "`{text}` is no host, address or network; write `db.internal`, `*.internal`, \
                  `10.0.0.0/8` or `[::1]:8080`"
@@ -179,7 +179,7 @@ impl FromStr for Allowed {
     }
 }
 
-/// A network, such as `10.0.0.0/8`, or a single address.
+/// A network in CIDR notation, such as `10.0.0.0/8`, or a single address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     first: IpAddr,
@@ -187,18 +187,18 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether it is a single IPv6 address, which a port cannot follow.
+    /// Whether it is a single IPv6 address, which needs brackets before a port.
     fn is_one_of_six(&self) -> bool {
         self.first.is_ipv6() && self.bits == 128
     }
 
-    /// Whether an address is in it.
+    /// Whether the network contains an address.
     pub fn holds(&self, address: IpAddr) -> bool {
         address::holds(self.first, self.bits, address)
     }
 }
 
-/// As it may be written.
+/// CIDR notation; a single address stands alone.
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let most = if self.first.is_ipv4() { 32 } else { 128 };
@@ -228,20 +228,20 @@ impl FromStr for Network {
     }
 }
 
-/// An HTTP proxy, which is asked to connect (`CONNECT`).
+/// An HTTP proxy that supports `CONNECT`.
 #[derive(Clone)]
 pub struct Proxy {
     pub(super) host: String,
     pub(super) port: u16,
-    /// User and password, as a header holds them.
+    /// The `Proxy-Authorization` header, from the user and password in the URL.
     pub(super) authorization: Option<Secret>,
 }
 
 impl FromStr for Proxy {
     type Err = String;
 
-    /// Reads `http://user:password@proxy.internal:3128`. The text of an error
-    /// does not repeat what was written: it may hold a password.
+    /// Reads `http://user:password@proxy.internal:3128`. Errors never quote the text,
+    /// which may hold a password.
     fn from_str(text: &str) -> Result<Self, String> {
         use base64::Engine as _;
         use base64::engine::general_purpose::STANDARD;
@@ -282,7 +282,7 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// A name without the point that may end it.
+/// A host name without its trailing dot.
 pub(super) fn plain_name(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }

@@ -1,4 +1,4 @@
-//! Where a redirect leads, and what may go along.
+//! Redirect policy: where a redirect leads, and which headers go along.
 
 use http::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, LOCATION};
 use http::header::{CONTENT_LANGUAGE, USER_AGENT};
@@ -8,13 +8,14 @@ use windlass::{Error, ErrorKind};
 use super::request::Request;
 use super::target;
 
-/// All that goes along to another origin. Everything else may be a credential:
-/// `authorization` and `cookie` are, and so is whatever an API calls its key.
+/// The only headers sent on to another origin. Any other may be a credential:
+/// `authorization`, `cookie`, or whatever header an API uses for its key.
 const HARMLESS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT];
-/// What says how a body is to be read, which goes where there is no body.
+/// Headers that describe a body; dropped when a redirect turns the request into one
+/// without.
 const OF_BODY: [HeaderName; 3] = [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE];
 
-/// The request that an answer asks for; nothing where it is an answer.
+/// The request that a redirect asks for; `None` if the response is not a redirect.
 pub(super) fn next(
     request: &Request,
     status: StatusCode,

@@ -1,4 +1,4 @@
-//! [`Request`]: what is sent, and how much of an answer is taken.
+//! [`Request`]: an outgoing HTTP request and the limits on its response.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use windlass::{Call, Error, ErrorKind, Secret};
 use super::policy::OutboundPolicy;
 use super::target;
 
-/// Headers that say how a message is carried. They are the client's: another
-/// `host` or `content-length` would make the other side see another request.
+/// Headers that the HTTP client sets itself. A caller's `host` or `content-length` would
+/// allow request smuggling.
 const OWN: [&str; 15] = [
     "accept-encoding",
     "connection",
@@ -32,7 +32,7 @@ const OWN: [&str; 15] = [
     "via",
 ];
 
-/// A request that has not been checked or sent.
+/// An outgoing request. Nothing has been checked or sent yet.
 #[derive(Clone)]
 pub struct Request {
     pub(super) method: Method,
@@ -45,7 +45,7 @@ pub struct Request {
     max_bytes: Option<u64>,
 }
 
-/// How much of an answer is taken, and how long it is waited for.
+/// Timeouts and size limit of one request.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) read_timeout: Duration,
@@ -54,7 +54,7 @@ pub(super) struct Limits {
 }
 
 impl Request {
-    /// A request for a URL as somebody wrote it.
+    /// A request for a URL given as text.
     pub fn parse(method: Method, url: &str) -> Result<Self, Error> {
         Ok(Self::new(method, target::parse(url)?))
     }
@@ -73,8 +73,8 @@ impl Request {
         }
     }
 
-    /// Says which call makes the request, to whoever follows traces: the
-    /// headers `traceparent` and `tracestate`, where the call has a trace.
+    /// Propagates the call's trace context: adds `traceparent` and `tracestate` if the
+    /// call has one.
     #[must_use]
     pub fn made_by(mut self, call: &Call) -> Self {
         let Some(trace) = call.trace() else { return self };
@@ -87,7 +87,7 @@ impl Request {
         self
     }
 
-    /// A request that only looks.
+    /// A `GET` request.
     pub fn get(url: Url) -> Self {
         Self::new(Method::GET, url)
     }
@@ -97,37 +97,37 @@ impl Request {
         &mut self.url
     }
 
-    /// Adds a header, in place of an earlier one of its name.
+    /// Sets a header and replaces an earlier one of the same name.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
         self.set(name, value, false)?;
         Ok(self)
     }
 
-    /// Adds a header with a secret in it. No error shows its value.
+    /// Sets a header whose value is secret. No error shows the value.
     pub fn secret_header(mut self, name: &str, value: &Secret) -> Result<Self, Error> {
         self.set(name, value.expose(), true)?;
         Ok(self)
     }
 
-    /// Adds `Authorization: Bearer …`.
+    /// Sets `Authorization: Bearer …`.
     pub fn bearer(self, token: &Secret) -> Result<Self, Error> {
         self.secret_header("authorization", &Secret::new(format!("Bearer {}", token.expose())))
     }
 
-    /// Says which types the answer may have.
+    /// Sets `Accept`.
     #[must_use]
     pub fn accept(mut self, types: HeaderValue) -> Self {
         self.headers.insert(ACCEPT, types);
         self
     }
 
-    /// Sends this JSON.
+    /// Sets a JSON body and its content type.
     #[must_use]
     pub fn json(self, value: &Value) -> Self {
         self.body(value.to_string(), HeaderValue::from_static("application/json"))
     }
 
-    /// Sends these bytes. A content type that was set as a header stays.
+    /// Sets the body. A `Content-Type` header that is already set is kept.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>, content_type: HeaderValue) -> Self {
         self.body = body.into();
@@ -135,29 +135,28 @@ impl Request {
         self
     }
 
-    /// Takes a redirect for an answer in place of following it.
+    /// Returns redirects as responses instead of following them.
     #[must_use]
     pub fn without_redirects(mut self) -> Self {
         self.follow = false;
         self
     }
 
-    /// How long the other side may be silent, in place of the policy's.
+    /// Read timeout of this request, in place of the policy's.
     #[must_use]
     pub fn read_timeout(mut self, time: Duration) -> Self {
         self.read_timeout = Some(time);
         self
     }
 
-    /// How long all may take; the policy's is the most.
+    /// Total timeout of this request, at most the policy's.
     #[must_use]
     pub fn total_timeout(mut self, time: Duration) -> Self {
         self.total_timeout = Some(time);
         self
     }
 
-    /// How large the decoded body of the answer may be; the policy's is the
-    /// most.
+    /// Maximum decoded body size of the response, at most the policy's.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
@@ -175,7 +174,7 @@ impl Request {
         }
     }
 
-    /// The request as it goes over the wire.
+    /// The request as hyper sends it.
     pub(super) fn to_wire(
         &self,
         user_agent: Option<&HeaderValue>,

@@ -1,4 +1,4 @@
-//! Checks a URL before anything is done with it.
+//! URL checks of the SSRF guard, before any DNS lookup.
 
 use std::net::IpAddr;
 
@@ -7,20 +7,20 @@ use windlass::{Error, ErrorKind};
 
 use super::policy::{OutboundPolicy, plain_name};
 
-/// Longer ones are an attack or a mistake.
+/// Longer URLs are an attack or a mistake.
 const MAX_URL: usize = 8 * 1024;
 
-/// Reads a URL as a browser would: every notation of an IPv4 address, from
-/// `0x7f.1` to full-width digits, becomes the address that it means.
+/// Parses a URL as a browser would: every notation of an IPv4 address, from `0x7f.1` to
+/// full-width digits, becomes the address that it means.
 pub(super) fn parse(text: &str) -> Result<Url, Error> {
     if text.len() > MAX_URL {
         return Err(invalid(format!("the URL is longer than {MAX_URL} bytes")));
     }
-    // The parser's own text names no part of the URL.
+    // The parser's error message quotes no part of the URL.
     Url::parse(text).map_err(|error| invalid(format!("the URL cannot be read: {error}")))
 }
 
-/// Checks what can be seen without asking the network.
+/// Checks everything that needs no DNS lookup: scheme, credentials, literal addresses.
 pub(super) fn check(url: &Url, policy: &OutboundPolicy) -> Result<(), Error> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(denied("only http and https addresses may be requested"));
@@ -43,13 +43,13 @@ pub(super) fn check(url: &Url, policy: &OutboundPolicy) -> Result<(), Error> {
         Host::Domain(name) if plain_name(name).is_empty() => {
             return Err(invalid("the URL names no host"));
         }
-        // Judged when its addresses are known.
+        // Checked once its addresses are known.
         Host::Domain(_) => return Ok(()),
     };
     policy.judge(None, address, port).map_err(|what| refused(&shown(url), what))
 }
 
-/// What errors call a URL: the path and the query may hold secrets.
+/// The URL for error messages: only its origin, since path and query may hold secrets.
 pub(super) fn shown(url: &Url) -> String {
     match url.origin() {
         origin @ Origin::Tuple(..) => origin.ascii_serialization(),
@@ -57,7 +57,7 @@ pub(super) fn shown(url: &Url) -> String {
     }
 }
 
-/// The error of an address that must not be reached.
+/// The error for a destination that the policy does not allow.
 pub(super) fn refused(target: &str, what: &str) -> Error {
     denied(format!("{target} leads to {what}, which is not allowed here"))
 }

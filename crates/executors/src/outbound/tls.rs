@@ -1,4 +1,4 @@
-//! Encrypted connections: which certificates are trusted.
+//! TLS configuration: the trusted CA certificates.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use windlass::{Error, ErrorKind};
 
-/// Reads the certificates that the system trusts, and these. Done once, when
-/// the first secure connection is made.
+/// Loads the system's CA certificates and the given files. Done once, for the first TLS
+/// connection.
 pub(super) async fn connector(ca_files: &[PathBuf]) -> Result<TlsConnector, Error> {
     let ca_files = ca_files.to_vec();
     let read = tokio::task::spawn_blocking(move || roots(&ca_files));

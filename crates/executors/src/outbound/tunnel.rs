@@ -1,4 +1,4 @@
-//! Asks a proxy for a connection.
+//! Opens a tunnel through an HTTP proxy with `CONNECT`.
 
 use std::net::SocketAddr;
 
@@ -6,11 +6,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use windlass::{Error, ErrorKind, Secret};
 
-/// A proxy that says more before it connects is not one.
+/// Maximum size of the proxy's response headers.
 const MAX_ANSWER: usize = 8 * 1024;
 
-/// Lets a proxy connect to an address; afterwards the stream is the other
-/// side's.
+/// Sends `CONNECT` and reads the response. After that the stream belongs to the
+/// destination.
 pub(super) async fn ask(
     stream: &mut TcpStream,
     to: SocketAddr,
@@ -22,7 +22,7 @@ pub(super) async fn ask(
     let request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n{own}\r\n");
     stream.write_all(request.as_bytes()).await.map_err(broken)?;
     let mut answer = Vec::with_capacity(256);
-    // Byte by byte: what follows the empty line is not the proxy's.
+    // Byte by byte: whatever follows the empty line already comes from the destination.
     while !answer.ends_with(b"\r\n\r\n") {
         if answer.len() >= MAX_ANSWER {
             return Err(failed("the proxy's answer is too long"));

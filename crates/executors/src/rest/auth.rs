@@ -1,7 +1,7 @@
-//! Puts credentials into a request, as the plan's `security` says.
+//! Authentication: adds credentials to a request, as the plan's `security` says.
 //!
-//! The first way in whose credentials are all there is taken; where nothing is
-//! needed and nothing is there, the request goes out without.
+//! The first alternative with all its credentials present is used. If authentication is
+//! optional and no credentials are there, the request goes out without.
 
 mod token;
 
@@ -19,43 +19,43 @@ use super::plan::{Credential, Location, OAuth2Flow, Plan};
 use super::request::{ENCODED, Request};
 use crate::outbound::Outbound;
 
-/// A person has to agree before an API can be called in their name.
+/// The OAuth consent that a person must give before an API can be called on their behalf.
 #[derive(Clone, Debug)]
 pub struct Consent {
     /// The provider of the tool.
     pub provider: String,
-    /// The credential field that the token is kept in.
+    /// The credential field that holds the token.
     pub field: String,
-    /// Where the person agrees.
+    /// The authorization endpoint.
     pub authorization_url: String,
-    /// Where the token comes from.
+    /// The token endpoint.
     pub token_url: String,
-    /// Where the next one comes from, where that is another place.
+    /// The refresh endpoint, if it differs from the token endpoint.
     pub refresh_url: Option<String>,
-    /// The credential field of the client's id.
+    /// The credential field of the client id.
     pub client_id: String,
-    /// The credential field of the client's secret.
+    /// The credential field of the client secret.
     pub client_secret: String,
-    /// What is asked for.
+    /// The scopes to ask for.
     pub scopes: Vec<String>,
 }
 
-/// Makes the address at which a person agrees, for the caller of this call.
+/// Makes the authorization URL at which this call's caller gives consent.
 pub type AskConsent =
     Arc<dyn for<'a> Fn(&'a Call, Consent) -> BoxFuture<'a, Result<String, Error>> + Send + Sync>;
 
-/// What a request says of who asks. No part of it can be printed.
+/// The credentials of a request, ready to be sent. No part of it can be printed.
 #[derive(Default)]
 pub(super) struct Signed {
     pub(super) headers: Vec<(String, Secret)>,
-    /// `name=value` pairs, encoded.
+    /// Query parameters as encoded `name=value` pairs.
     pub(super) query: Vec<Secret>,
     pub(super) cookies: Vec<Secret>,
-    /// Tokens that came from a cache, to be forgotten when they are refused.
+    /// Tokens taken from the cache, to be dropped if they are rejected.
     pub(super) cached: Vec<token::Key>,
 }
 
-/// Finds the credentials of a call.
+/// Collects the credentials of a call.
 pub(super) async fn sign(
     plan: &Plan,
     call: &Call,
@@ -72,8 +72,8 @@ pub(super) async fn sign(
         };
         plan.security.iter().find(is_there)
     };
-    // A name without a password may be all that an API wants, but what is whole
-    // comes before it.
+    // A user name without a password may be all that an API wants, but complete
+    // credentials come first.
     let Some(way) = has(true).or_else(|| has(false)) else {
         if plan.security.iter().any(Vec::is_empty) {
             return Ok(Signed::default());
@@ -106,7 +106,7 @@ impl Signed {
                 let twice =
                     |pairs: &[Secret]| pairs.iter().any(|one| name_of(one.expose()) == *name);
                 match location {
-                    // Several schemes may mean the same key.
+                    // Several schemes may use the same key.
                     Location::Query if twice(&self.query) => {}
                     Location::Cookie if twice(&self.cookies) => {}
                     Location::Query => self.query.push(pair()),
@@ -126,12 +126,13 @@ impl Signed {
                 (Some(token), _) => self.bearer(token.expose()),
                 (None, Some(flow)) => {
                     let client = token::Client {
+                        tenant: &call.caller().tenant,
                         token_url: &flow.token_url,
                         id: secret(&flow.client_id),
                         secret: secret(&flow.client_secret),
                         scopes,
                     };
-                    // Boxed: calls without a token need no room for it.
+                    // Boxed, so that calls without a token need no space for it.
                     let token = Box::pin(tokens.of(&client, outbound)).await?;
                     self.bearer(token.expose());
                     self.cached.push(client.key());
@@ -144,14 +145,14 @@ impl Signed {
 
     fn bearer(&mut self, token: &str) {
         let token = token.trim();
-        // Some people paste the whole header.
+        // Users sometimes paste the whole header.
         let token = token.strip_prefix("Bearer ").unwrap_or(token);
         self.headers.push(("authorization".to_owned(), Secret::new(format!("Bearer {token}"))));
     }
 
-    /// What must not come back, in the forms in which it was sent and in those
-    /// that others make of them. The secrets as they are stored are the engine's
-    /// to hide; tokens and what is encoded are known only here.
+    /// The values to redact from the response, in the forms in which they were sent and
+    /// in common encodings of them. The engine redacts stored secrets; access tokens and
+    /// encoded forms are only known here.
     pub(super) fn shapes(&self) -> Vec<Secret> {
         const SHORTEST: usize = 6;
         let after = |secret: &'_ Secret, sign: char| -> usize {
@@ -164,8 +165,8 @@ impl Signed {
         sent.flat_map(|shape| Secret::new(shape).encodings()).collect()
     }
 
-    /// Puts the parts that belong to the address into it, in place of pairs of
-    /// the same names.
+    /// The URL with the credentials that belong into its query; they replace parameters
+    /// of the same names.
     pub(super) fn address(&self, request: &Request) -> Url {
         let mut url = request.url.clone();
         if !self.query.is_empty() {
@@ -178,14 +179,14 @@ impl Signed {
         url
     }
 
-    /// The cookies of a request, those of arguments before credentials.
+    /// The cookies of a request: first those from arguments, then the credentials.
     pub(super) fn cookies<'a>(&'a self, request: &'a Request) -> impl Iterator<Item = &'a str> {
         others(request.cookies.iter().map(String::as_str), &self.cookies)
             .chain(self.cookies.iter().map(Secret::expose))
     }
 }
 
-/// The pairs whose names no credential sets.
+/// The pairs whose names no credential uses.
 fn others<'a>(
     pairs: impl Iterator<Item = &'a str>,
     credentials: &'a [Secret],
@@ -198,13 +199,12 @@ fn name_of(pair: &str) -> Cow<'_, str> {
     percent_decode_str(pair.split('=').next().unwrap_or_default()).decode_utf8_lossy()
 }
 
-/// A secret that says something.
+/// A credential that is set and not empty.
 fn filled<'c>(call: &'c Call, field: &str) -> Option<&'c Secret> {
     call.secret(field).filter(|secret| !secret.expose().trim().is_empty())
 }
 
-/// Whether a call brings what a credential needs; where it must be whole, with
-/// all of its parts.
+/// Whether a call has the values for a credential; with `whole`, all of its parts.
 fn is_there(credential: &Credential, call: &Call, whole: bool) -> bool {
     let has = |field: &str| filled(call, field).is_some();
     match credential {
@@ -220,7 +220,7 @@ fn is_there(credential: &Credential, call: &Call, whole: bool) -> bool {
     }
 }
 
-/// Why a call cannot go out: a credential is missing, or a person has to agree.
+/// Why a call cannot be sent: a credential is missing, or consent is needed.
 async fn missing(plan: &Plan, call: &Call, ask: Option<&AskConsent>) -> Error {
     let provider = call.tool().spec().provider.as_deref().unwrap_or("this tool");
     let consent = plan.security.iter().flatten().find_map(|credential| match credential {

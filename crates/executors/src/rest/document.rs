@@ -1,17 +1,16 @@
-//! API documents: OpenAPI 3.0, 3.1, 3.2 and Swagger 2.0 become one plain model.
+//! API documents: parses OpenAPI 3.0, 3.1, 3.2 and Swagger 2.0 into one model.
 //!
 //! ```text
 //! text ─ text ─► tree ─ reference ─► Files ─ openapi | swagger ─► Api ─► import
 //! ```
 //!
-//! What the versions say differently is the same once it is read: an [`Api`]
-//! has servers, security schemes and operations; an operation has parameters
-//! with their styles, bodies by media type, an answer and its security. Schemas
-//! stay as they are written, as a place in a file ([`At`]): which of them a tool
-//! needs, and how, is for [`super::schema`] to find out.
+//! Differences between the versions end here: an [`Api`] has servers, security schemes
+//! and operations; an operation has parameters with their styles, bodies by media type, a
+//! response and its security. Schemas stay as they are written, as a location in a file
+//! ([`At`]); [`super::schema`] decides which of them a tool needs, and in what form.
 //!
-//! Files beside the document are read where it refers to them; nothing is ever
-//! fetched from the network.
+//! Files beside the document are read if it refers to them; nothing is ever fetched from
+//! the network.
 
 mod api;
 mod json;
@@ -29,19 +28,18 @@ pub(crate) use reference::{At, Files};
 use serde_json::Value;
 use windlass::{Error, ErrorKind};
 
-/// How much a document may ask of the reader.
+/// Limits of the parser, against documents built to exhaust memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The size of a file, in bytes.
+    /// Maximum size of a file in bytes.
     pub file_bytes: usize,
-    /// How deep values are nested.
+    /// Maximum nesting depth.
     pub depth: usize,
-    /// How many values a file has once its aliases are expanded.
+    /// Maximum number of values in a file after YAML aliases are expanded.
     pub nodes: usize,
-    /// How many files a document may consist of. Together they are no larger
-    /// than one may be.
+    /// Maximum number of files. Their total size is limited by `file_bytes` as well.
     pub files: usize,
-    /// How many operations it may have.
+    /// Maximum number of operations.
     pub operations: usize,
 }
 
@@ -57,18 +55,17 @@ impl Default for Limits {
     }
 }
 
-/// Gives the text of a file that a document refers to, by its path relative to
-/// the document.
+/// Reads a file that a document refers to, by its path relative to the document.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-/// A document of one or more files, read but not yet understood.
+/// A parsed document with all its files.
 pub(crate) struct Document {
     files: Files,
     limits: Limits,
 }
 
 impl Document {
-    /// Reads a document and the files that it refers to.
+    /// Parses a document and the files that it refers to.
     pub(crate) fn read(text: &str, limits: &Limits, read: ReadFile<'_>) -> Result<Self, Error> {
         let files = Files::load(text, limits, read).map_err(|why| refused(&why))?;
         let version = version(files.root().value).ok_or_else(|| {
@@ -82,7 +79,7 @@ impl Document {
         Ok(Self { files, limits: *limits })
     }
 
-    /// What the document says.
+    /// The model of the document.
     pub(crate) fn api(&self) -> Api<'_> {
         let root = self.files.root();
         let mut api = match version(root.value) {

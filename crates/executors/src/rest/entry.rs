@@ -1,5 +1,5 @@
-//! A tool's `entry` becomes a [`Plan`]: what the importer wrote, or what a
-//! person wrote in fewer words (S1.7).
+//! Parses a tool's `entry` into a [`Plan`]: either the full form that the importer
+//! writes, or the short form for people.
 //!
 //! ```yaml
 //! entry:
@@ -8,8 +8,8 @@
 //!   method: POST
 //!   path: /users/{id}/notes
 //!   headers: {X-Client: windlass}
-//!   parameters: {notify: query}     # what is not said is in the path or the body
-//!   auth: bearer                    # with the provider's credential field `token`
+//!   parameters: {notify: query}     # the others go to the path or the body
+//!   auth: bearer                    # the provider's credential field `token`
 //! ```
 
 use std::collections::BTreeMap;
@@ -20,9 +20,9 @@ use windlass::{Error, ErrorKind, ToolSpec};
 
 use super::media;
 use super::plan::{BodyPlan, Credential, Field, Location, OAuth2Flow, ParameterPlan, Plan};
-use super::request::{is_reserved_header, takes_key};
+use super::request::{is_reserved_header, is_secret_header, takes_key};
 
-/// An entry as it is written.
+/// An entry as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawEntry {
@@ -47,7 +47,7 @@ enum Places {
     Named(BTreeMap<String, Where>),
 }
 
-/// Where an argument goes, in one word.
+/// The location of an argument, in one word.
 #[derive(Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Where {
@@ -83,15 +83,15 @@ struct RawAuth {
     scopes: Vec<String>,
 }
 
-/// What a tool's calls ask for.
+/// How a tool's requests are built.
 pub(super) enum Shape {
-    /// One request with arguments in it.
+    /// One request template with arguments in it.
     Planned(Plan),
-    /// Whatever the arguments `url`, `method` and `body` say, below the base.
+    /// The arguments `url`, `method` and `body` describe the request, below the base URL.
     Open(Plan),
 }
 
-/// Reads the entry of a tool.
+/// Parses the entry of a tool.
 pub(super) fn read(spec: &ToolSpec) -> Result<Shape, Error> {
     let refused = |why: String| Error::new(ErrorKind::InvalidDefinition, why);
     let raw = RawEntry::deserialize(Value::Object(spec.entry.config.clone())).map_err(|error| {
@@ -136,7 +136,7 @@ pub(super) fn read(spec: &ToolSpec) -> Result<Shape, Error> {
     match raw.parameters {
         Some(Places::Listed(places)) => plan.parameters = places,
         Some(Places::Named(named)) => place(&mut plan, &names, &named),
-        // What an importer wrote says it all; a person may leave it out.
+        // The importer states it explicitly; a person may leave it out.
         None if plan.body.is_none() => place(&mut plan, &names, &BTreeMap::new()),
         None => {}
     }
@@ -158,8 +158,8 @@ pub(super) fn read(spec: &ToolSpec) -> Result<Shape, Error> {
     Ok(Shape::Planned(plan))
 }
 
-/// Puts every argument where it belongs: in the path if that names it, else
-/// where it is said, else in the query, or in the body of a method that has one.
+/// Assigns every argument a location: the path if its template names it, else the
+/// declared location, else the query, or the body for methods that have one.
 fn place(plan: &mut Plan, names: &[&str], said: &BTreeMap<String, Where>) {
     let in_path = super::document::names_in(&plan.path);
     let in_query = super::document::pairs_in(&plan.path);
@@ -257,10 +257,4 @@ impl Auth {
         };
         Ok(vec![vec![credential]])
     }
-}
-
-fn is_secret_header(name: &str) -> bool {
-    ["authorization", "cookie", "proxy-authorization"]
-        .iter()
-        .any(|own| name.eq_ignore_ascii_case(own))
 }

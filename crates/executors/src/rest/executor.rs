@@ -1,4 +1,4 @@
-//! Runs calls of REST tools.
+//! Executor of REST tools.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::entry::{self, Shape};
 use super::plan::Plan;
 use super::request::{self, Base, Payload};
 use super::{media, response};
-use crate::outbound::{Answer, Outbound, Request};
+use crate::outbound::{Answer, Outbound, Request, on_behalf};
 
-/// The types that an answer may have where nobody says.
+/// The default `Accept` header.
 const ACCEPT: &str = "application/json, */*;q=0.5";
 
-/// What all REST tools share: the way out, and tokens.
+/// What all REST tools share: the HTTP client and the token cache.
 #[derive(Clone)]
 pub struct Rest {
     outbound: Outbound,
@@ -25,25 +25,25 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// REST tools whose requests go out here.
+    /// REST tools that send their requests through this client.
     pub fn new(outbound: Outbound) -> Self {
         Self { outbound, tokens: Arc::default(), ask: None }
     }
 
-    /// Sends people here who have to agree before an API can be called in
-    /// their name.
+    /// Enables OAuth consent: a call that needs it fails with the URL that this function
+    /// makes.
     #[must_use]
     pub fn ask_consent(mut self, ask: AskConsent) -> Self {
         self.ask = Some(ask);
         self
     }
 
-    /// The way out.
+    /// The HTTP client.
     pub fn outbound(&self) -> &Outbound {
         &self.outbound
     }
 
-    /// Finds what runs a definition.
+    /// The executor for a definition.
     pub fn bind(&self, spec: &ToolSpec) -> Result<Arc<dyn Executor>, Error> {
         let refused = |why: String| {
             let message = format!("the entry of `{}` cannot be used: {why}", spec.name);
@@ -57,8 +57,8 @@ impl Rest {
             .method
             .parse::<Method>()
             .map_err(|_| refused(format!("`{}` is no method", plan.method)))?;
-        // An address that is missing, or not whole, is told when a call needs it:
-        // the tools of a document without one are there to be looked at.
+        // A missing or relative base URL is an error of the call, not of the definition,
+        // so that a document without servers can be imported and looked at.
         let base = Base::new(&plan.base_url);
         let written = plan.base_url.contains("://") && !plan.base_url.contains('{');
         if let (Err(why), true) = (&base, written) {
@@ -73,17 +73,17 @@ impl Rest {
 struct Tool {
     rest: Rest,
     plan: Plan,
-    /// The arguments say where the request goes.
+    /// The arguments describe the request.
     open: bool,
     method: Method,
-    /// The types that the answer may have.
+    /// The `Accept` header.
     accept: HeaderValue,
     base: Result<Base, String>,
 }
 
 impl Executor for Tool {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
-        Box::pin(self.run(call))
+        Box::pin(on_behalf(Some(&call.caller().tenant), self.run(call)))
     }
 }
 
@@ -111,14 +111,14 @@ impl Tool {
         loop {
             let signed = sign().await.map_err(Error::nothing_done)?;
             let answer = self.send(method.clone(), &built, &signed).await?;
-            // A token may be taken back before its end. Nothing was done then.
+            // A token may be revoked before it expires. The request had no effect then.
             if answer.status() == 401 && !signed.cached.is_empty() && !tried {
                 signed.cached.iter().for_each(|key| self.rest.tokens.forget(key));
                 tried = true;
                 continue;
             }
             let answer = match elsewhere(&answer, &built) {
-                // Where that cannot be had, the change is done all the same.
+                // If that fails, the change has been made nevertheless.
                 Some(seen) => match self.send(Method::GET, &seen, &signed).await {
                     Ok(seen) if seen.status().is_success() => seen,
                     _ => answer,
@@ -129,7 +129,7 @@ impl Tool {
         }
     }
 
-    /// The request that the arguments `url`, `method` and `body` say (S1.7).
+    /// The request that the arguments `url`, `method` and `body` describe.
     fn open(&self, base: &Base, call: &Call) -> Result<(Method, request::Request), Error> {
         let text = |name: &str| call.argument(name).and_then(Value::as_str);
         let method = match text("method") {
@@ -174,7 +174,7 @@ impl Tool {
         if !cookies.is_empty() {
             request = request.secret_header("cookie", &Secret::new(cookies.join("; ")))?;
         }
-        // What changes something is not sent twice, not even elsewhere.
+        // A request with side effects is never sent twice, not even to another URL.
         if !looks {
             request = request.without_redirects();
         }
@@ -182,8 +182,8 @@ impl Tool {
     }
 }
 
-/// The request for what a change has come to, where the answer says that it
-/// is elsewhere (303) at the same origin. Looking there changes nothing.
+/// The follow-up `GET` for a 303 redirect to the same origin after a change. It has no
+/// side effects.
 fn elsewhere(answer: &Answer, built: &request::Request) -> Option<request::Request> {
     let location = answer.header("location").filter(|_| answer.status() == 303)?;
     let url = answer.url().join(location).ok()?;

@@ -1,5 +1,5 @@
-//! What is wrong with the entry of a REST tool that a person wrote, each with
-//! the setting that it is about: what would be told by the first call otherwise.
+//! Lints for hand-written REST entries, each naming the setting. Without them, the first
+//! call would report the mistake.
 
 use serde_json::Value;
 use windlass::ToolSpec;
@@ -10,7 +10,7 @@ use super::import::METHODS;
 use super::plan::Plan;
 use super::schema::brief;
 
-/// Something that is wrong with a setting.
+/// A mistake in a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingFlaw {
     /// The setting.
@@ -21,8 +21,8 @@ pub struct SettingFlaw {
     pub hint: String,
 }
 
-/// All that is wrong with the entry of a tool. What cannot be read at all is
-/// told by whoever binds it.
+/// All mistakes in a tool's entry. An entry that cannot be parsed is reported when it is
+/// bound.
 pub fn flaws(spec: &ToolSpec) -> Vec<SettingFlaw> {
     let (plan, open) = match entry::read(spec) {
         Ok(Shape::Planned(plan)) => (plan, false),

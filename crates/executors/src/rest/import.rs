@@ -1,8 +1,8 @@
-//! A document becomes a provider with tools.
+//! Imports an API document as a provider with tools.
 //!
-//! Every operation is its own matter: what is wrong with one is said of that
-//! one, and the others become tools. Nothing here talks to the network or keeps
-//! anything; whoever asked decides what to do with an [`Import`].
+//! A problem with one operation is reported for that operation, and the others become
+//! tools. Nothing here uses the network or stores anything; the caller decides what to do
+//! with an [`Import`].
 
 mod answer;
 mod arguments;
@@ -32,66 +32,66 @@ use self::select::Marks;
 pub use self::select::Selector;
 use super::document::{Api, Document, Files, Limits, Operation, ReadFile};
 use super::media::{self, Form};
-use super::request::{is_header_name, is_reserved_header};
+use super::request::{is_header_name, is_reserved_header, is_secret_header};
 use super::schema::{Bounds, Direction, Shaper};
 
-/// How many tools a document may become where nobody says.
+/// Default maximum number of tools of a document.
 const MAX_TOOLS: usize = 5_000;
-/// So many operations are worth a second thread.
+/// With this many operations a second thread pays off.
 const WORTH_A_THREAD: usize = 50;
 
-/// What to make of a document.
+/// Options of an import.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImportOptions {
-    /// Where the API is, in place of what the document says.
+    /// The base URL, in place of the document's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
     /// Only these operations: `tag:NAME`, `GET`, `/path/*`, `GET /path/*`, or an
-    /// operationId. None means all.
+    /// operationId. Empty means all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<Selector>,
-    /// Not these.
+    /// All operations except these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<Selector>,
-    /// Other names, by operationId or `GET /path`.
+    /// Names of tools, by operationId or `GET /path`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rename: BTreeMap<String, String>,
-    /// What every name begins with.
+    /// Prefix of every tool name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// These change nothing, whatever their method.
+    /// Operations that are read-only, whatever their method.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub read_only: Vec<Selector>,
-    /// These may be repeated.
+    /// Operations that are idempotent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub idempotent: Vec<Selector>,
-    /// These may destroy something.
+    /// Operations that are destructive.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub destructive: Vec<Selector>,
-    /// A person is asked before these run.
+    /// Operations that need approval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ask: Vec<Selector>,
-    /// These are found by searching, and not shown before.
+    /// Operations that are found by search only, and not listed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub defer: Vec<Selector>,
-    /// How requests say who asks, in place of what the document says.
+    /// Authentication, in place of the document's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
-    /// Headers that every request has. None of them is a secret: those belong
-    /// into a credential.
+    /// Headers of every request. They must not be secret: secrets belong into a
+    /// credential.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// Characters of a description; 400 where nothing is said.
+    /// Maximum length of a description in characters; 400 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_description: Option<usize>,
-    /// Bytes of a tool's schema; 24,000 where nothing is said.
+    /// Maximum size of a tool's schema in bytes; 24,000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_schema_bytes: Option<usize>,
-    /// How many tools there may be; 5,000 where nothing is said.
+    /// Maximum number of tools; 5,000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tools: Option<usize>,
-    /// How many files the document may consist of; 2,000 where nothing is said.
+    /// Maximum number of files of the document; 2,000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_files: Option<usize>,
 }
@@ -99,9 +99,9 @@ pub struct ImportOptions {
 /// Where a document comes from.
 #[derive(Clone, Copy)]
 pub struct Origin<'a> {
-    /// Its address, which relative servers are relative to.
+    /// Its URL, against which relative servers are resolved.
     pub url: Option<&'a str>,
-    /// Reads files that stand beside it.
+    /// Reads files beside it.
     pub read: ReadFile<'a>,
 }
 
@@ -111,21 +111,21 @@ impl Default for Origin<'_> {
     }
 }
 
-/// What came of a document.
+/// The result of an import.
 #[derive(Clone, Debug)]
 pub struct Import {
-    /// Who offers the tools, and what credentials they want.
+    /// The provider of the tools, with the credentials it needs.
     pub provider: ProviderSpec,
     /// The tools, in the order of the document.
     pub tools: Vec<ImportedTool>,
-    /// Operations that cannot be tools, each with the reason.
+    /// Operations that cannot become tools, each with the reason.
     pub unsupported: Vec<Unsupported>,
-    /// How many operations were not wanted.
+    /// Number of operations that the options excluded.
     pub left_out: usize,
-    /// What is odd about the document as a whole.
+    /// Warnings about the document as a whole.
     pub notes: Vec<String>,
-    /// What `ask` and `exclude` say that selects nothing: something runs, or
-    /// runs unasked, that somebody meant not to.
+    /// Selectors in `ask` and `exclude` that match nothing. A typo there would let
+    /// operations run without approval, or at all.
     pub strays: Vec<String>,
 }
 
@@ -134,22 +134,22 @@ pub struct Import {
 pub struct ImportedTool {
     /// The tool.
     pub spec: ToolSpec,
-    /// What it was made from: `GET /pets/{id}`.
+    /// The operation that it was made from: `GET /pets/{id}`.
     pub operation: String,
-    /// What is odd about it.
+    /// Warnings about it.
     pub notes: Vec<String>,
 }
 
-/// An operation that cannot be a tool.
+/// An operation that cannot become a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unsupported {
-    /// Which one: `GET /pets/{id}`.
+    /// The operation: `GET /pets/{id}`.
     pub operation: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Reads a document: OpenAPI 3.0 or 3.1 or Swagger 2.0, as JSON or YAML.
+/// Imports a document: OpenAPI 3.0 or 3.1 or Swagger 2.0, as JSON or YAML.
 pub fn import(
     provider: &str,
     text: &str,
@@ -159,7 +159,7 @@ pub fn import(
     import_beside(provider, text, options, origin, &Names::default())
 }
 
-/// The same beside other tools, or in place of an earlier import.
+/// Imports a document beside other tools, or again in place of an earlier import.
 pub fn import_beside(
     provider: &str,
     text: &str,
@@ -181,7 +181,7 @@ struct Importer<'i, 'd> {
     files: &'d Files,
     requests: Shaper<'d>,
     uploads: Shaper<'d>,
-    /// Where the document is.
+    /// The URL of the document.
     url: Option<Url>,
     /// The fields of the credential form, by scheme.
     forms: credential::Forms,
@@ -281,7 +281,7 @@ impl<'i, 'd> Importer<'i, 'd> {
         Import { provider, tools, unsupported, left_out, notes: self.notes, strays }
     }
 
-    /// Leaves out what is more than may be; returns how many.
+    /// Drops operations beyond the limit; returns how many.
     fn keep_most(&mut self, wanted: &mut Vec<&Operation<'d>>) -> usize {
         let (all, most) = (wanted.len(), self.options.max_tools.unwrap_or(MAX_TOOLS));
         wanted.truncate(most);
@@ -295,7 +295,7 @@ impl<'i, 'd> Importer<'i, 'd> {
         more
     }
 
-    /// What shapes the arguments of an operation: only forms take files.
+    /// The schema shaper for an operation's arguments: only forms accept files.
     fn shaper(&mut self, operation: &Operation<'d>) -> &mut Shaper<'d> {
         let form = operation
             .body
@@ -331,19 +331,19 @@ impl<'i, 'd> Importer<'i, 'd> {
     }
 }
 
-/// Says why headers cannot be sent with every request.
+/// Checks that headers may be sent with every request.
 fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), String> {
     for (name, value) in headers {
         let shown = name.escape_debug();
         if !is_header_name(name) || HeaderValue::from_str(value).is_err() {
             return Err(format!("the header `{shown}` has characters that no header may have"));
         }
-        if ["authorization", "cookie"].iter().any(|own| name.eq_ignore_ascii_case(own)) {
+        if is_secret_header(name) {
             return Err(format!(
                 "the header `{shown}` is a secret: set `auth`, and store a credential"
             ));
         }
-        // Which form of an answer is wanted is the importer's to say.
+        // `Accept` may be set, since the importer may know better.
         if is_reserved_header(name) && !name.eq_ignore_ascii_case("accept") {
             return Err(format!("the header `{shown}` belongs to the connection or the body"));
         }
@@ -351,7 +351,7 @@ fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), String> {
     Ok(())
 }
 
-/// Two pieces of work that do not need each other, the second on this thread.
+/// Runs two independent pieces of work, the second on this thread.
 fn beside<A: Send, B>(
     is_large: bool,
     other: &(impl Fn() -> A + Sync),
@@ -363,7 +363,7 @@ fn beside<A: Send, B>(
         let own = own();
         let other = match spawned {
             Some(spawned) => spawned.join().unwrap_or_else(|panic| resume_unwind(panic)),
-            // A small piece, or the system has no thread for it.
+            // Too little work, or the system has no thread left.
             None => other(),
         };
         (own, other)

@@ -1,21 +1,21 @@
-//! Media types: which one of several is used, and what each means.
+//! Media types: which of several to use (content negotiation), and how to handle each.
 
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const URLENCODED: &str = "application/x-www-form-urlencoded";
 pub(crate) const MULTIPART: &str = "multipart/form-data";
 
-/// What a body is made of.
+/// How a body is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
     UrlEncoded,
     Multipart,
-    /// Text that the caller writes: plain, XML, CSV, lines of JSON …
+    /// Text that the caller writes: plain text, XML, CSV, JSON lines …
     Text,
     Bytes,
 }
 
-/// The type without its parameters, in small letters.
+/// The type in lower case, without parameters.
 pub(crate) fn plain(media_type: &str) -> String {
     let plain = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if plain.is_empty() || plain == "*/*" || plain == "application/*" {
@@ -25,8 +25,8 @@ pub(crate) fn plain(media_type: &str) -> String {
     }
 }
 
-/// The type as it is sent: with its parameters, which may say what an API makes
-/// of it (`; odata=minimalmetadata`), but for those that only the sender knows.
+/// The type as it is sent: with parameters, which an API may need (`;
+/// odata=minimalmetadata`), except those that only the sender knows.
 pub(crate) fn written(media_type: &str) -> String {
     let mut written = plain(media_type);
     for parameter in media_type.split(';').skip(1).map(str::trim) {
@@ -84,7 +84,7 @@ fn is_text(kind: &str) -> bool {
         || TEXTS.contains(&kind)
 }
 
-/// Which of several types a body is sent in: the one that a model writes best.
+/// Chooses the request media type that models write best.
 pub(crate) fn choose<'a>(media_types: impl Iterator<Item = &'a str>) -> Option<usize> {
     let rank = |media_type: &str| match form(media_type) {
         Form::Json if plain(media_type) == JSON => 0,
@@ -99,12 +99,12 @@ pub(crate) fn choose<'a>(media_types: impl Iterator<Item = &'a str>) -> Option<u
     media_types.enumerate().min_by_key(|(at, kind)| (rank(kind), *at)).map(|(at, _)| at)
 }
 
-/// A list of changes is harder to write than the thing itself.
+/// A patch document is harder to write than the resource itself.
 fn is_patch(media_type: &str) -> bool {
     plain(media_type) == "application/json-patch+json"
 }
 
-/// The `charset` of a type, in small letters.
+/// The `charset` parameter in lower case.
 pub(crate) fn charset(media_type: &str) -> Option<String> {
     media_type.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;

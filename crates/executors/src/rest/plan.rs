@@ -1,47 +1,46 @@
-//! [`Plan`]: how the arguments of one tool become a request. Plain data, kept in
-//! the tool's `entry`.
+//! [`Plan`]: template of a tool's HTTP request. Plain data, stored in the tool's `entry`.
 //!
-//! An imported tool and one that a person wrote are the same kind: the importer
-//! writes the long form of what a definition may say in a few words
-//! ([`super::entry`]).
+//! Imported and hand-written tools are the same: the importer writes the full form of
+//! what a definition can say in a few words ([`super::entry`]).
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A request, but for its arguments.
+/// A request template.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Plan {
-    /// The address that every path begins with.
+    /// The base URL.
     pub(crate) base_url: String,
     pub(crate) method: String,
-    /// The rest of the path; names in braces are arguments.
+    /// The path below it; names in braces are arguments.
     #[serde(default)]
     pub(crate) path: String,
     /// Headers that are always sent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) headers: BTreeMap<String, String>,
-    /// Where arguments go.
+    /// The locations of arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) parameters: Vec<ParameterPlan>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) body: Option<BodyPlan>,
-    /// The ways to be let in; in each, all are needed. None: everybody is.
+    /// Authentication alternatives; all credentials of one are required. Empty: none
+    /// needed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) security: Vec<Vec<Credential>>,
-    /// The types that the answer may have.
+    /// The `Accept` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) accept: Option<String>,
 }
 
-/// Where an argument goes, and how it is written there.
+/// The location and serialization of an argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ParameterPlan {
     /// Its name in the request.
     pub(crate) name: String,
-    /// Its name among the arguments, where that is another one.
+    /// Its argument name, if that is different.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) argument: Option<String>,
     #[serde(rename = "in")]
@@ -50,16 +49,16 @@ pub(crate) struct ParameterPlan {
     pub(crate) style: Option<Style>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) explode: Option<bool>,
-    /// Reserved characters are sent as they are.
+    /// Reserved characters are not percent-encoded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) allow_reserved: bool,
-    /// It is written as JSON.
+    /// It is serialized as JSON.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) json: bool,
 }
 
 impl ParameterPlan {
-    /// Its name among the arguments.
+    /// Its argument name.
     pub(crate) fn argument(&self) -> &str {
         self.argument.as_deref().unwrap_or(&self.name)
     }
@@ -93,7 +92,7 @@ impl Location {
         }
     }
 
-    /// The style of what does not say one.
+    /// The default style of a location.
     pub(crate) fn style(self) -> Style {
         match self {
             Self::Path | Self::Header => Style::Simple,
@@ -102,7 +101,7 @@ impl Location {
     }
 }
 
-/// How a list or an object is written in one text.
+/// How an array or object is serialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Style {
@@ -118,7 +117,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// Whether items are written apart where nothing is said.
+    /// The default of `explode`.
     pub(crate) fn explodes(self) -> bool {
         matches!(self, Self::Form | Self::DeepObject)
     }
@@ -137,12 +136,12 @@ impl Style {
     }
 }
 
-/// What is sent with a request.
+/// The template of a request body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BodyPlan {
     pub(crate) media_type: String,
-    /// It is sent even where no argument belongs to it.
+    /// It is sent even without arguments.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) required: bool,
     /// The argument that is the whole body.
@@ -151,13 +150,12 @@ pub(crate) struct BodyPlan {
     /// The arguments that are its fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) fields: Vec<Field>,
-    /// How fields of a form are written, by their name in the form.
+    /// Serialization of form fields, by their name in the form.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) encoding: BTreeMap<String, FieldEncoding>,
 }
 
-/// A field of a body: its name, or its name among the arguments and in the
-/// body.
+/// A field of a body: one name, or separate names for the argument and the field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Field {
@@ -179,7 +177,7 @@ impl Field {
     }
 }
 
-/// How a field of a form is written.
+/// Serialization of a form field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FieldEncoding {
@@ -191,8 +189,8 @@ pub(crate) struct FieldEncoding {
     pub(crate) content_type: Option<String>,
 }
 
-/// How a request says who asks. The values are fields of the provider's
-/// credential, by name.
+/// Authentication of a request. The values are names of fields in the provider's
+/// credential.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Credential {
@@ -209,9 +207,9 @@ pub(crate) enum Credential {
         username: String,
         password: String,
     },
-    /// A token from a token endpoint, or one that a person brought.
+    /// OAuth 2.0: a token from a token endpoint, or one entered by hand.
     OAuth2 {
-        /// The field of a token that is there already.
+        /// The field of a token that was entered by hand.
         field: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         flow: Option<OAuth2Flow>,
@@ -220,14 +218,14 @@ pub(crate) enum Credential {
     },
 }
 
-/// Where a token comes from.
+/// OAuth endpoints and fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OAuth2Flow {
     pub(crate) client_id: String,
     pub(crate) client_secret: String,
     pub(crate) token_url: String,
-    /// Where a person agrees; none for client credentials.
+    /// The authorization endpoint; `None` for client credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) authorization_url: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What a call would send, for whoever wants to look before.
+//! Dry run: the request that a call would send.
 
 use serde_json::Value;
 use windlass::{Error, ErrorKind, ToolSpec};
@@ -11,15 +11,15 @@ use super::request::{self, Base};
 pub struct Preview {
     /// The method.
     pub method: String,
-    /// The whole address.
+    /// The full URL.
     pub url: String,
-    /// The headers, but for what every request has.
+    /// The headers, except those that every request has.
     pub headers: Vec<(String, String)>,
-    /// What is sent, and its type.
+    /// Content type and body.
     pub body: Option<(String, Vec<u8>)>,
 }
 
-/// Builds the request of a call with these arguments.
+/// Builds the request of a call with these arguments, without sending it.
 pub fn preview(spec: &ToolSpec, arguments: &Value) -> Result<Preview, Error> {
     let Shape::Planned(plan) = entry::read(spec)? else {
         let why = "the arguments of this tool say where its requests go";

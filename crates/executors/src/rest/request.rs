@@ -1,8 +1,8 @@
-//! Checked arguments become a request.
+//! Builds a request from validated arguments.
 //!
-//! Everything is written from its parts, never by replacing text in an address:
-//! what a model puts into a value stays that value. The result is checked once
-//! more: it has the origin and the base path that the plan says.
+//! URLs are built from parts, never by replacing text: a value that a model chooses
+//! cannot change the rest of the URL (path traversal, parameter injection). As a second
+//! defence, the finished URL must have the plan's origin and base path.
 
 mod body;
 mod path;
@@ -20,10 +20,10 @@ pub(crate) use self::body::Payload;
 pub(crate) use self::path::{Base, names_of, parts};
 use super::plan::{Credential, Location, ParameterPlan, Plan};
 
-/// Everything but what RFC 3986 calls unreserved.
+/// Everything except the unreserved characters of RFC 3986.
 pub(crate) const ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// With `allowReserved`: also everything that would end the value.
+/// With `allowReserved`: only what would end the value.
 const RESERVED: &AsciiSet = &ENCODED
     .remove(b':')
     .remove(b'/')
@@ -41,8 +41,8 @@ const RESERVED: &AsciiSet = &ENCODED
     .remove(b';')
     .remove(b'=');
 
-/// Headers that belong to the connection, to credentials or to the body: no
-/// argument sets them.
+/// Headers of the connection, of authentication and of the body, which no argument may
+/// set.
 const RESERVED_HEADERS: [&str; 19] = [
     "accept",
     "authorization",
@@ -69,8 +69,8 @@ pub(crate) fn is_reserved_header(name: &str) -> bool {
     RESERVED_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
-/// Parts of a signature, which depends on the whole request: what a model would
-/// write there is wrong. Of Amazon's and Google's, without what they begin with.
+/// Parts of a request signature (AWS, Google), which a model cannot compute. Without
+/// their vendor prefixes.
 const SIGNING: [&str; 8] = [
     "algorithm",
     "content-sha256",
@@ -92,16 +92,33 @@ const SIGNATURES: [&str; 8] = [
     "x-signature",
 ];
 
-/// Whether a header, or a parameter of a query, is part of a signature.
+/// Whether a header or query parameter is part of a request signature.
 pub(crate) fn is_signing(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let own = name.strip_prefix("x-amz-").or_else(|| name.strip_prefix("x-goog-"));
     SIGNATURES.contains(&name.as_str()) || own.is_some_and(|own| SIGNING.contains(&own))
 }
 
-/// Whether a name is one of a header that can be sent.
+/// Whether a name is a valid header name.
 pub(crate) fn is_header_name(name: &str) -> bool {
     HeaderName::from_bytes(name.as_bytes()).is_ok()
+}
+
+/// What names of headers end with whose values are secret.
+const SECRET: [&str; 7] =
+    ["authorization", "apikey", "cookie", "token", "secret", "password", "credential"];
+/// Words that make a key one that everybody may know.
+const PUBLIC: [&str; 6] = ["idempotency", "public", "publishable", "cache", "routing", "sort"];
+
+/// Whether the name of a header says that its value is secret: then it belongs
+/// into a credential, and not into a definition, which is stored and shown as it is.
+pub(crate) fn is_secret_header(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let words = || name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
+    let last = words().next_back().unwrap_or_default();
+    let last = last.strip_suffix('s').unwrap_or(last);
+    let is_secret = matches!(last, "auth" | "key") || SECRET.iter().any(|own| last.ends_with(own));
+    is_secret && !words().any(|word| PUBLIC.contains(&word))
 }
 
 /// Whether a header may hold a key: not one that decides where a request goes
@@ -116,12 +133,12 @@ pub(crate) fn takes_key(name: &str) -> bool {
 pub(crate) struct Request {
     pub(crate) url: Url,
     pub(crate) headers: Vec<(String, String)>,
-    /// The parts of the `Cookie` header.
+    /// The pairs of the `Cookie` header.
     pub(crate) cookies: Vec<String>,
     pub(crate) body: Option<Payload>,
 }
 
-/// Builds the request of one call. `argument` gives an argument by its name.
+/// Builds the request of a call. `argument` looks up an argument by name.
 pub(crate) fn build<'a>(
     plan: &Plan,
     base: &Base,
@@ -150,8 +167,8 @@ pub(crate) fn build<'a>(
     Ok(Request { url: base.with(&path, &query)?, headers, cookies, body })
 }
 
-/// The pairs of a parameter. The keys of an object are names in the request, and
-/// none of them is the name of a credential.
+/// The pairs of a parameter. The keys of an object become names in the request, but must
+/// not be the name of a credential.
 fn own_pairs(plan: &Plan, place: &ParameterPlan, value: &Value) -> Vec<String> {
     let mut pairs = style::pairs(place, value);
     if value.is_object() {
@@ -168,7 +185,7 @@ fn own_pairs(plan: &Plan, place: &ParameterPlan, value: &Value) -> Vec<String> {
     pairs
 }
 
-/// A value that can be sent in a header: one line of visible characters.
+/// Checks a header value: one line of visible characters.
 pub(crate) fn header(name: &str, value: &str) -> Result<String, Error> {
     let value = value.trim_matches([' ', '\t']);
     if value.bytes().any(|byte| byte != b'\t' && !(b' '..=b'~').contains(&byte)) {

@@ -1,4 +1,4 @@
-//! What an API answered becomes a result, or an error that a model can act on.
+//! Turns an API's response into a result, or into an error that a model can act on.
 
 mod failure;
 
@@ -15,9 +15,9 @@ use windlass::{Body, Content, Data, Error, Output, Secret};
 use super::media::{self, Form};
 use crate::outbound::Answer;
 
-/// What stands in place of a hidden text.
+/// Replacement for redacted text.
 const HIDDEN: &str = "[hidden]";
-/// Headers that are kept with a result: pages, limits, what to quote to support.
+/// Response headers kept with a result: pagination, rate limits, request ids.
 const KEPT: [&str; 12] = [
     "etag",
     "last-modified",
@@ -33,14 +33,14 @@ const KEPT: [&str; 12] = [
     "x-total-count",
 ];
 
-/// Reads an answer to its end. `hidden` are texts that an API may echo and
-/// nobody may see.
+/// Reads a response to its end. `hidden` are values to redact, in case the API echoes
+/// them.
 pub(super) async fn read(mut answer: Answer, hidden: &[Secret]) -> Result<Output, Error> {
     let (status, url) = (answer.status(), answer.url().clone());
     let headers = without_in_headers(answer.take_headers(), hidden);
     let bytes = answer.bytes().await.map(|bytes| without(bytes, hidden));
     if !status.is_success() {
-        // What was said about a failure is welcome, but not needed.
+        // The body of an error response helps, but is not needed.
         let bytes = bytes.unwrap_or_default();
         return Err(failure::of(&url, status, &headers, without_mark(&bytes)));
     }
@@ -52,12 +52,12 @@ pub(super) async fn read(mut answer: Answer, hidden: &[Secret]) -> Result<Output
     Ok(output)
 }
 
-/// The bytes behind UTF-8's byte order mark, which JSON does not know.
+/// Strips the UTF-8 byte order mark, which JSON does not allow.
 fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
-/// The bytes of a body without what must not be seen.
+/// Redacts a body.
 fn without(bytes: Bytes, hidden: &[Secret]) -> Bytes {
     let mut kept = bytes;
     for shape in hidden.iter().map(|shape| shape.expose().as_bytes()) {
@@ -101,8 +101,7 @@ fn content(headers: &HeaderMap, bytes: &Bytes, status: StatusCode) -> Output {
     }
     let plain = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let looks_like_json = plain.is_empty() && matches!(bytes.first(), Some(b'{' | b'['));
-    // Some services call their JSON text, and an answer without a type may be
-    // anything.
+    // Some services label JSON as text, and an unlabelled response may be anything.
     if (!plain.is_empty() && media::is_json(&plain) || looks_like_json)
         && let Ok(value) = serde_json::from_slice::<Value>(bytes)
     {
@@ -122,7 +121,7 @@ fn content(headers: &HeaderMap, bytes: &Bytes, status: StatusCode) -> Output {
     }
 }
 
-/// The body as text, where it is one.
+/// The body as text, if it is.
 fn text(whole: &str, plain: &str, bytes: &[u8]) -> Option<String> {
     let is_text = plain.is_empty()
         || plain == "image/svg+xml"
@@ -148,7 +147,7 @@ fn file(headers: &HeaderMap, bytes: &[u8], plain: &str) -> Output {
     }
 }
 
-/// The name of a file, without the folders that a service may put before it.
+/// The file name, without any directories.
 fn filename(headers: &HeaderMap) -> Option<String> {
     let text = header(headers, "content-disposition")?;
     let parameter = |wanted: &str| {
@@ -157,7 +156,7 @@ fn filename(headers: &HeaderMap) -> Option<String> {
             name.trim().eq_ignore_ascii_case(wanted).then(|| value.trim())
         })
     };
-    // RFC 6266: the one with a character set comes first.
+    // RFC 6266: `filename*` takes precedence.
     let extended = parameter("filename*").and_then(|value| {
         let mut parts = value.trim_matches('"').splitn(3, '\'');
         let charset = parts.next()?;
@@ -171,7 +170,7 @@ fn filename(headers: &HeaderMap) -> Option<String> {
     (!name.is_empty() && name != "." && name != "..").then_some(name)
 }
 
-/// What is kept of the headers, for people and programs.
+/// Metadata from status and headers, for people and programs.
 fn facts(url: &Url, status: StatusCode, headers: &HeaderMap) -> Vec<(String, Value)> {
     let mut facts = vec![("status".to_owned(), json!(status.as_u16()))];
     let mut kept = Map::new();
@@ -193,8 +192,8 @@ fn facts(url: &Url, status: StatusCode, headers: &HeaderMap) -> Vec<(String, Val
     facts
 }
 
-/// The pages that RFC 8288's `Link` names, by relation. An address stands
-/// between `<` and `>`, and may have commas.
+/// Links of RFC 8288's `Link` header, by relation. URLs are in `<` and `>`, and may
+/// contain commas.
 fn links(url: &Url, headers: &HeaderMap) -> Map<String, Value> {
     let mut links = Map::new();
     for text in headers.get_all("link").iter().filter_map(|value| value.to_str().ok()) {

@@ -1,15 +1,14 @@
-//! Schemas of a document become JSON Schema that a model reads.
+//! Converts a document's schemas to JSON Schema that models can read.
 //!
-//! Two steps. *Shaping* translates what one place of the document says, once
-//! for all tools: words of old dialects (`nullable`, a boolean
-//! `exclusiveMinimum`), `allOf` merged, `readOnly` left out of requests, what
-//! only documents need (`example`, `xml`, `x-…`) dropped. A reference stays one,
-//! by number. *Emitting* ([`emit`]) puts together what one tool needs: what is
-//! used once is written where it is used, what is used again or recursive goes
-//! to `$defs`, and what is too large is cut.
+//! There are two steps. *Shaping* translates the schemas once for all tools: keywords of
+//! old dialects (`nullable`, boolean `exclusiveMinimum`) are replaced, `allOf` is merged,
+//! `readOnly` properties are left out of requests, and documentation (`example`, `xml`,
+//! `x-…`) is dropped. References stay references, by number. *Emitting* ([`emit`])
+//! assembles what one tool needs: a schema used once is inlined, one that is shared or
+//! recursive goes to `$defs`, and what is too large is cut.
 //!
-//! Both are loops over lists of places, not recursion through references: a
-//! document cannot exhaust the stack by referring to itself.
+//! Both steps are loops over work lists rather than recursion through references, so a
+//! self-referential document cannot exhaust the stack.
 
 mod emit;
 mod html;
@@ -27,52 +26,52 @@ pub(crate) use self::emit::{Bounds, brief};
 pub(crate) use self::keywords::file_schema;
 use super::document::{At, Files};
 
-/// How deep schemas are nested inside each other at one place.
+/// Maximum nesting of inline schemas.
 const MAX_DEPTH: usize = 160;
-/// How many `allOf` lead into each other.
+/// Maximum nesting of `allOf`.
 const MAX_MERGES: usize = 24;
-/// How many schemas are merged at one place, all in all: two that lead into two
-/// others each are a million after twenty levels.
+/// Maximum number of schemas merged at one place: two that each lead to two others are a
+/// million after twenty levels.
 const MAX_MERGED: usize = 5_000;
-/// How many values are copied to merge schemas, for each that the document has,
-/// and in any case. More are not merged: a document that leads two members of
-/// `allOf` to the same schemas again and again would take time without end.
+/// Budget of values copied while merging, per value of the document (the second constant
+/// applies in any case). Beyond it nothing is merged: a document whose `allOf` leads to
+/// the same schemas over and over would take exponential time.
 const COPIES: usize = 20;
 const MIN_COPIES: usize = 50_000;
-/// How many alternatives a value may have.
+/// Maximum number of alternatives.
 const MAX_ALTERNATIVES: usize = 1_000;
-/// How much is noted of one place.
+/// Maximum number of warnings for one place.
 const MAX_NOTES: usize = 20;
-/// The key of a reference by number, until it is emitted.
+/// Key of a numbered reference until it is emitted.
 const NUMBER: &str = "$number";
 
-/// Who sends what the schema describes.
+/// Who sends the data that a schema describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// Windlass: read-only properties are left out.
     Request,
-    /// The same in a form, whose fields may be files.
+    /// Windlass, as a form whose fields may be files.
     Form,
-    /// The API: write-only properties are left out, and nothing is demanded.
+    /// The API: write-only properties are left out, and nothing is required.
     Response,
 }
 
-/// Translates the schemas of one document, in one direction.
+/// Translates the schemas of one document, for one direction.
 pub(crate) struct Shaper<'d> {
     files: &'d Files,
     direction: Direction,
-    /// What references lead to, by where it stands.
+    /// Numbers of reference targets, by their address.
     numbers: HashMap<*const Value, usize>,
     targets: Vec<Target<'d>>,
-    /// Patterns that were tried, and whether they can be used.
+    /// Cache: whether a regular expression is usable.
     patterns: HashMap<String, bool>,
     merging: Vec<*const Value>,
     merged: usize,
-    /// Schemas that were merged before, with the same end wherever they are.
+    /// Cache of merged schemas that do not depend on their place.
     whole: HashMap<*const Value, Arc<Value>>,
-    /// How often something was cut because of where it is.
+    /// How often something was cut because of its place.
     cuts: usize,
-    /// How many values may still be copied to merge schemas.
+    /// The remaining copy budget.
     copies: usize,
     depth: usize,
     notes: Vec<String>,
@@ -82,7 +81,7 @@ struct Target<'d> {
     at: At<'d>,
     name: String,
     shaped: Option<Arc<Value>>,
-    /// It is written wherever it is used.
+    /// Small enough to be inlined everywhere.
     small: bool,
     notes: Vec<String>,
 }
@@ -105,29 +104,28 @@ impl<'d> Shaper<'d> {
         }
     }
 
-    /// What a schema says, with references by number, and what is odd about
-    /// it.
+    /// Shapes a schema, with numbered references. Also returns warnings.
     pub(crate) fn shape(&mut self, at: At<'d>) -> (Value, Vec<String>) {
         self.merged = 0;
         let shaped = self.any(at);
         (shaped, std::mem::take(&mut self.notes))
     }
 
-    /// The same with the target of a reference in its place.
+    /// Shapes a schema with the target of its reference inlined.
     pub(crate) fn shape_whole(&mut self, at: At<'d>) -> (Value, Vec<String>) {
         self.merged = 0;
         let shaped = self.whole(at);
         (shaped, std::mem::take(&mut self.notes))
     }
 
-    /// Whether a schema means bytes.
+    /// Whether a schema describes binary data.
     pub(crate) fn is_file(&self, at: At<'d>) -> bool {
         let map = self.files.follow(at).and_then(|at| at.value.as_object());
         map.is_some_and(keywords::is_file)
     }
 
-    /// Whether a schema asks for properties that it does not name. One that says
-    /// nothing takes them, too, but nobody means it.
+    /// Whether a schema asks for properties beyond the named ones. One that says nothing
+    /// allows them, too, but rarely means it.
     pub(crate) fn is_open(&self, at: At<'d>) -> bool {
         let (mut seen, mut left) = (HashSet::new(), vec![at]);
         while let Some(at) = left.pop() {
@@ -143,12 +141,12 @@ impl<'d> Shaper<'d> {
         false
     }
 
-    /// Tells what a schema leads to from every other one.
+    /// The address of a schema's final target, as its identity.
     pub(crate) fn followed(&self, at: At<'d>) -> *const Value {
         self.files.follow(at).unwrap_or(at).id()
     }
 
-    /// Whether a property of a request is none, because only the API sets it.
+    /// Whether a property is left out of requests because it is read-only.
     pub(crate) fn left_out(&self, at: At<'d>) -> bool {
         let word = match self.direction {
             Direction::Request | Direction::Form => "readOnly",
@@ -158,7 +156,7 @@ impl<'d> Shaper<'d> {
             || self.files.follow(at).is_some_and(|at| at.flag(word) == Some(true))
     }
 
-    /// What a reference by number leads to.
+    /// The target of a numbered reference.
     fn target(&mut self, number: usize) -> Arc<Value> {
         if let Some(shaped) = &self.targets[number].shaped {
             return Arc::clone(shaped);
@@ -218,7 +216,7 @@ impl<'d> Shaper<'d> {
         if keywords::nullable(map) { or_null(shaped) } else { shaped }
     }
 
-    /// A schema with references to whole schemas followed.
+    /// A schema with its top-level references resolved.
     fn whole(&mut self, at: At<'d>) -> Value {
         let Some(target) = self.files.follow(at) else { return self.any(at) };
         if self.merging.contains(&target.id()) || self.merging.len() >= MAX_MERGES {
@@ -245,7 +243,7 @@ impl<'d> Shaper<'d> {
             }
         };
         self.copies = self.copies.saturating_sub(values_in(&shaped));
-        // The reference's own words are nearer than those of its target.
+        // Keywords beside a `$ref` take precedence over its target's.
         if let (Some(map), Value::Object(shaped)) = (at.value.as_object(), &mut shaped)
             && at.id() != target.id()
             && let Some(text) = map.get("description").filter(|text| text.is_string())
@@ -261,7 +259,7 @@ impl<'d> Shaper<'d> {
         let mut shaped = Value::Object(out);
         let mut seen = HashSet::new();
         for member in at.list("allOf") {
-            // What is said twice is said.
+            // Duplicates add nothing.
             if !seen.insert(self.followed(member)) {
                 continue;
             }
@@ -277,11 +275,11 @@ impl<'d> Shaper<'d> {
         shaped
     }
 
-    /// A member of `allOf`, as it is merged: not as a reference.
+    /// A member of `allOf` for merging, with its reference resolved.
     fn all_of(&mut self, member: At<'d>) -> Value {
         let Some(target) = self.files.follow(member) else { return self.any(member) };
         if self.merging.contains(&target.id()) || self.merging.len() >= MAX_MERGES {
-            // A type that extends itself says nothing more.
+            // A type that extends itself adds nothing.
             self.cuts += 1;
             return json!({});
         }
@@ -293,8 +291,8 @@ impl<'d> Shaper<'d> {
         self.whole(member)
     }
 
-    /// `oneOf` and `anyOf`. Alternatives of real documents overlap, and it is
-    /// the API that judges: exactly one would refuse good arguments.
+    /// `oneOf` and `anyOf`. Alternatives of real documents overlap, so `oneOf` would
+    /// reject valid arguments; the API decides.
     fn alternatives(&mut self, at: At<'d>, out: &mut Map<String, Value>) {
         for word in ["oneOf", "anyOf"] {
             let mut shaped: Vec<Value> = Vec::new();
@@ -324,7 +322,7 @@ impl<'d> Shaper<'d> {
         }
     }
 
-    /// The property that tells alternatives apart, and its value for this one.
+    /// The discriminator property and its value for an alternative.
     fn tag_of(&self, at: At<'d>, alternative: At<'d>) -> Option<(&'d str, String)> {
         let discriminator = at.get("discriminator")?;
         let property = discriminator.text("propertyName")?;
@@ -344,7 +342,7 @@ impl<'d> Shaper<'d> {
         (!said).then_some((property, value))
     }
 
-    /// Whether a pattern can be checked here.
+    /// Whether a regular expression can be compiled here.
     fn usable(&mut self, pattern: &str) -> bool {
         if let Some(known) = self.patterns.get(pattern) {
             return *known;
@@ -362,7 +360,7 @@ impl<'d> Shaper<'d> {
     }
 }
 
-/// How many values a value has.
+/// Number of values in a JSON value.
 fn values_in(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(values_in).sum::<usize>(),
@@ -371,7 +369,7 @@ fn values_in(value: &Value) -> usize {
     }
 }
 
-/// A value of a type that an alternative is known by.
+/// An alternative with its discriminator fixed to a value.
 fn tagged(alternative: Value, property: &str, value: &str) -> Value {
     let tag = json!({
         "type": "object",
@@ -381,7 +379,7 @@ fn tagged(alternative: Value, property: &str, value: &str) -> Value {
     merge::both(tag, alternative)
 }
 
-/// Adds what a reference says of itself.
+/// Adds the keywords beside a reference.
 fn describe(mut shaped: Value, map: &Map<String, Value>) -> Value {
     if let (Value::Object(shaped), Some(Value::String(text))) =
         (&mut shaped, map.get("description"))
@@ -391,7 +389,7 @@ fn describe(mut shaped: Value, map: &Map<String, Value>) -> Value {
     shaped
 }
 
-/// The same, or null.
+/// The schema, or null.
 fn or_null(shaped: Value) -> Value {
     let Value::Object(mut map) = shaped else { return shaped };
     let null = json!("null");
@@ -420,7 +418,7 @@ fn or_null(shaped: Value) -> Value {
     Value::Object(map)
 }
 
-/// The same for a schema that says its type in alternatives or elsewhere.
+/// Adds null to a schema without a `type` of its own.
 fn alternative_null(mut map: Map<String, Value>) -> Value {
     let description = map.shift_remove("description");
     let mut any = match map.shift_remove("anyOf") {
@@ -442,8 +440,7 @@ fn alternative_null(mut map: Map<String, Value>) -> Value {
     both
 }
 
-/// An answer is described, not demanded: services leave fields out, send null
-/// and new words.
+/// Relaxes a response schema: services omit fields, send null and add enum values.
 fn relaxed(shaped: Value) -> Value {
     const DEMANDS: [&str; 20] = [
         "required",
@@ -474,7 +471,7 @@ fn relaxed(shaped: Value) -> Value {
     Value::Object(map)
 }
 
-/// The last part of a reference.
+/// The last segment of a reference.
 fn name_of(reference: &str) -> String {
     let last = reference.rsplit(['/', '#']).find(|part| !part.is_empty()).unwrap_or("schema");
     let last = last.strip_suffix(".json").or_else(|| last.strip_suffix(".yaml")).unwrap_or(last);
@@ -485,7 +482,7 @@ fn shorten(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// The names of all properties of a schema that demands them.
+/// The names of all required properties.
 pub(crate) fn required_of(schema: &Value) -> HashSet<&str> {
     let names = schema.get("required").and_then(Value::as_array);
     names.into_iter().flatten().filter_map(Value::as_str).collect()

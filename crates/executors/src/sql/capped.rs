@@ -1,4 +1,4 @@
-//! A connection that only so much comes through.
+//! Stream with a limit on received bytes.
 
 use std::io;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A stream that breaks off when the other side has sent too much.
+/// Fails once the other side has sent too much.
 pub(super) struct Capped {
     pub(super) stream: TcpStream,
     pub(super) left: usize,

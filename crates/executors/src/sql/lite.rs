@@ -1,4 +1,4 @@
-//! Questions to SQLite.
+//! Queries to SQLite.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use windlass::{Error, ErrorKind};
 use super::rows::Rows;
 use super::{Question, rejected, too_slow};
 
-/// How many steps SQLite takes before it is asked whether to go on.
+/// How many VM steps SQLite runs between checks for cancellation.
 const STEPS: i32 = 1_000;
-/// The longest text or blob that a statement may make.
+/// Maximum length of a text or blob.
 const MAX_VALUE: i32 = 4 * 1024 * 1024;
-/// How long a lock of somebody else is waited for.
+/// Busy timeout: how long to wait for a lock.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Asks on a thread, which stops when nobody waits any more.
+/// Runs a query on a blocking thread, which stops when the future is dropped.
 pub(super) async fn ask(path: PathBuf, question: Question) -> Result<Rows, Error> {
     let stop = Stop::default();
     let gone = Arc::clone(&stop.0);
@@ -34,7 +34,7 @@ pub(super) async fn ask(path: PathBuf, question: Question) -> Result<Rows, Error
     rows
 }
 
-/// Says that nobody waits, when it is dropped.
+/// Signals cancellation when dropped.
 #[derive(Default)]
 struct Stop(Arc<AtomicBool>);
 
@@ -51,7 +51,7 @@ fn run(path: &Path, question: &Question, gone: Arc<AtomicBool>) -> Result<Rows, 
     let Some(mut statement) = statements.next().map_err(fault)? else {
         return Err(rejected("the query has no statement"));
     };
-    // What follows must be nothing: it would run, or be forgotten in silence.
+    // A second statement is refused: it would run, or silently be ignored.
     if !matches!(statements.next(), Ok(None)) {
         return Err(rejected("the query has more than one statement; send one at a time"));
     }
@@ -64,7 +64,7 @@ fn run(path: &Path, question: &Question, gone: Arc<AtomicBool>) -> Result<Rows, 
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(fault)? {
         let cells = (0..width).map(|at| row.get_ref(at).map(value)).collect::<Result<_, _>>();
-        // A statement that changes something runs to its end all the same.
+        // A statement that changes data runs to its end anyway.
         if !found.take(cells.map_err(fault)?, question) && !question.write {
             break;
         }
@@ -75,7 +75,7 @@ fn run(path: &Path, question: &Question, gone: Arc<AtomicBool>) -> Result<Rows, 
 
 fn open(path: &Path, question: &Question, gone: Arc<AtomicBool>) -> Result<Connection, Error> {
     let failed = |error: rusqlite::Error| {
-        // The path is the operator's.
+        // The path is only shown to the operator.
         Error::new(ErrorKind::Network, "the database file cannot be opened").with_source(error)
     };
     let access = match question.write {
@@ -102,8 +102,8 @@ fn open(path: &Path, question: &Question, gone: Arc<AtomicBool>) -> Result<Conne
     Ok(connection)
 }
 
-/// What a statement may do. Other files, extensions, settings and transactions
-/// are none of its business, whether it may change something or not.
+/// Authorizer: what a statement may do. Other files, extensions, settings and
+/// transactions are always denied.
 fn allow(step: AuthContext<'_>, write: bool) -> Authorization {
     match step.action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => {
@@ -112,7 +112,7 @@ fn allow(step: AuthContext<'_>, write: bool) -> Authorization {
         AuthAction::Function { function_name } if function_name != "load_extension" => {
             Authorization::Allow
         }
-        // Questions about tables that change nothing.
+        // Pragmas that only query the schema.
         AuthAction::Pragma { pragma_name, .. }
             if ["table_info", "table_xinfo", "table_list", "index_list", "index_info"]
                 .contains(&pragma_name) =>

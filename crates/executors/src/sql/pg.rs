@@ -1,4 +1,4 @@
-//! Questions to PostgreSQL.
+//! Queries to PostgreSQL.
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -21,16 +21,14 @@ use super::{Question, rejected, too_slow};
 use crate::outbound::Outbound;
 
 const CONNECT: Duration = Duration::from_secs(3);
-/// How long a stopped statement may take to hear of it.
+/// Timeout for cancelling a statement on the server.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// How many rows come at once.
+/// Rows in one fetch.
 const STEP: usize = 100;
-/// How much a server may send for one question: a single value may have a
-/// gigabyte.
+/// Maximum bytes received for one query: a single value may have a gigabyte.
 const MAX_WIRE: usize = 64 * 1024 * 1024;
 
-/// Asks a server, with a connection for this question alone: whatever a
-/// statement does to its session ends with it.
+/// Runs a query on a connection of its own, so that session settings do not outlive it.
 pub(super) async fn ask(
     address: &Secret,
     guard: Option<&Outbound>,
@@ -61,11 +59,11 @@ async fn run(client: &Client, question: &Question) -> Result<Rows, Error> {
     if question.write { change(client, question).await } else { look(client, question).await }
 }
 
-/// Only a question can be declared as a cursor, and the extended protocol takes
-/// one statement: what is left of a longer text is refused by the server.
+/// Runs a read-only query. A cursor accepts only queries, and the extended protocol only
+/// a single statement: the server rejects anything else.
 async fn look(client: &Client, question: &Question) -> Result<Rows, Error> {
     let sql = question.sql.trim_end().trim_end_matches(';');
-    // On a line of its own, so that a comment does not swallow it.
+    // On a line of its own, in case the statement ends with a comment.
     let declare = format!("DECLARE windlass NO SCROLL CURSOR WITHOUT HOLD FOR\n{sql}\n");
     let declared = client.prepare(&declare).await.map_err(fault)?;
     if !declared.params().is_empty() {
@@ -96,8 +94,8 @@ async fn look(client: &Client, question: &Question) -> Result<Rows, Error> {
 
 async fn change(client: &Client, question: &Question) -> Result<Rows, Error> {
     let statement = client.prepare(&question.sql).await.map_err(fault)?;
-    // Prepared only to be sure that it is one statement; what it returns is
-    // wanted as text.
+    // Prepared only to make sure that it is a single statement; the result is fetched as
+    // text.
     let types: Vec<Type> = statement.columns().iter().map(|one| one.type_().clone()).collect();
     let names = statement.columns().iter().map(|one| one.name().to_owned()).collect();
     let mut found = Rows::new(names);
@@ -113,7 +111,7 @@ async fn change(client: &Client, question: &Question) -> Result<Rows, Error> {
     Ok(found)
 }
 
-/// Numbers, truth and JSON as what they are, the rest as the server writes it.
+/// Numbers, booleans and JSON keep their type; the rest is the server's text.
 fn cells(row: &SimpleQueryRow, types: &[Type]) -> Vec<Value> {
     let cell = |(at, kind): (usize, &Type)| {
         let Some(text) = row.get(at) else { return Value::Null };
@@ -131,7 +129,7 @@ fn cells(row: &SimpleQueryRow, types: &[Type]) -> Vec<Value> {
     types.iter().enumerate().map(cell).collect()
 }
 
-/// A server, and how it is reached.
+/// A server and how to reach it.
 #[derive(Clone)]
 struct Target {
     config: Config,
@@ -143,7 +141,7 @@ struct Target {
 
 impl Target {
     fn read(address: &Secret, guard: Option<&Outbound>) -> Result<Self, Error> {
-        // The text of the driver's error may repeat the password.
+        // The driver's error message may contain the password.
         let wrong = |why: &str| Error::new(ErrorKind::CredentialInvalid, why);
         let config: Config =
             address.expose().parse().map_err(|_| wrong("the database's address cannot be read"))?;
@@ -182,7 +180,7 @@ impl Target {
         let stream = self.stream().await?;
         let connected = self.config.connect_raw(stream, self.greeting()?).await;
         let (client, connection) = connected.map_err(|cause| fault(cause).nothing_done())?;
-        // It ends when the client is dropped.
+        // This task ends when the client is dropped.
         drop(tokio::spawn(connection));
         Ok(client)
     }
@@ -197,7 +195,7 @@ impl Target {
     }
 }
 
-/// Tells the server that nobody waits any more, when it is dropped too early.
+/// Cancels the statement on the server if it is dropped early.
 struct Stop {
     target: Option<Target>,
     token: CancelToken,
@@ -216,7 +214,7 @@ impl Drop for Stop {
     }
 }
 
-/// What the system trusts, read when the first database wants it.
+/// The system's CA certificates, loaded for the first TLS connection.
 static ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

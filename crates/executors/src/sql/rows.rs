@@ -1,16 +1,16 @@
-//! What a database answers, bounded.
+//! Result rows, bounded in number and size.
 
 use serde_json::Value;
 
 use super::Question;
 
-/// Rows, as many as were wanted.
+/// The rows that were kept.
 #[derive(Default)]
 pub(super) struct Rows {
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<Vec<Value>>,
     pub(super) truncated: bool,
-    /// How many rows a statement has changed, where it may.
+    /// Number of rows changed by a statement that may write.
     pub(super) affected: Option<u64>,
     bytes: usize,
 }
@@ -20,10 +20,10 @@ impl Rows {
         Self { columns, ..Self::default() }
     }
 
-    /// How many rows to ask for next: as many as there is likely to be place for.
+    /// How many rows to fetch next: about as many as will fit.
     pub(super) fn step(&self, question: &Question, most: usize) -> usize {
         match self.bytes.checked_div(self.rows.len()) {
-            // What a row weighs is not known yet.
+            // The size of a row is not known yet.
             None => 1,
             Some(usual) => {
                 (question.max_bytes.saturating_sub(self.bytes) / usual.max(1)).clamp(1, most)
@@ -31,7 +31,7 @@ impl Rows {
         }
     }
 
-    /// Takes a row; false where there is no place for it.
+    /// Adds a row; `false` if it does not fit.
     pub(super) fn take(&mut self, row: Vec<Value>, question: &Question) -> bool {
         self.bytes += row.iter().map(size).sum::<usize>();
         if self.rows.len() >= question.max_rows || self.bytes > question.max_bytes {

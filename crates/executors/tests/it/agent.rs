@@ -1,4 +1,4 @@
-//! Agents against a scripted model on loopback that remembers every request.
+//! Agents against a scripted model on loopback that records every request.
 
 mod answers;
 mod limits;

@@ -1,4 +1,4 @@
-//! The definitions of the tools that reach out.
+//! Definitions of built-in tools with network, file or database access.
 
 use windlass::Kind;
 use windlass::definition::{self, Limits, Parsed};

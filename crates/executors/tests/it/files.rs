@@ -1,4 +1,4 @@
-//! The file tools, and ways out of their folder.
+//! The file tools, and attempts to escape from their directory.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,8 +1,9 @@
-//! The guard, attacked: addresses, names, redirects, answers.
+//! The SSRF guard under attack: addresses, DNS names, redirects, responses.
 
 mod answers;
 mod names;
 mod redirects;
+mod shares;
 mod tls;
 mod urls;
 

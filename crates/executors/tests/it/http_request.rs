@@ -1,4 +1,4 @@
-//! `http_request` (S0.6), through the engine and over a real wire.
+//! `http_request` through the engine and over real HTTP (S0.6).
 
 use std::time::{Duration, Instant};
 

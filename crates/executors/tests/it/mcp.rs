@@ -1,5 +1,5 @@
-//! Tools of MCP servers at the boundary of the engine: servers that behave, and
-//! servers that do not.
+//! MCP client at the boundary of the engine, with servers that behave and servers that do
+//! not.
 
 mod answers;
 mod expiring;

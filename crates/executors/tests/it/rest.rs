@@ -1,10 +1,11 @@
-//! API documents become tools, and tools become requests.
+//! REST: API documents become tools, and tools send requests.
 
 mod choices;
 mod corpus;
 mod documents;
 mod exact;
 mod generate;
+mod headers;
 mod hostile;
 mod judge;
 mod keys;

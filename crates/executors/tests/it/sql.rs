@@ -1,4 +1,4 @@
-//! `sql_query` on SQLite: questions, and everything that is none.
+//! `sql_query` on SQLite: queries, and every statement that is none.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `sql_query` on PostgreSQL, with a real server.
+//! `sql_query` on a real PostgreSQL server.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Small servers on loopback, and engines with tools that may reach them.
+//! Small servers on loopback, and engines whose tools may reach them.
 
 use std::collections::BTreeMap;
 use std::future::Future;

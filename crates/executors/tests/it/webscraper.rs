@@ -1,4 +1,4 @@
-//! `webscraper`: pages, robots.txt, and pages that are no pages.
+//! `webscraper`: pages, robots.txt, and content that is no page.
 
 use serde_json::json;
 use windlass::Lang;

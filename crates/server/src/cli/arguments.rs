@@ -1,18 +1,18 @@
-//! The arguments of a call, as people type them.
+//! The arguments of a call on the command line.
 //!
-//! The first word may be the whole object: `{…}`, `@file`, or `-` for stdin.
-//! Every other word is one parameter, on top of it:
+//! The first word may be the whole object: `{…}`, `@file`, or `-` for stdin. Every
+//! other word sets one parameter of it:
 //!
 //! | word | value |
 //! |---|---|
-//! | `key=value` | JSON where it is JSON, else text; always text where the tool wants text |
+//! | `key=value` | JSON if it parses as JSON, else text; always text if the schema wants a string |
 //! | `key=@file` | the file's text |
-//! | `key:=json` | JSON, whatever the tool wants |
+//! | `key:=json` | JSON, whatever the schema wants |
 //! | `key:=@file` | the file's JSON |
 
 mod unique;
 
-pub(crate) use unique::Unique;
+pub(crate) use unique::UniqueKeys;
 
 use std::fs::File;
 use std::io::Read;

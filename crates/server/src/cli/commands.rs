@@ -1,4 +1,4 @@
-//! One module a command: what it takes, and what it does.
+//! The commands: a module for each, with its arguments and its implementation.
 
 pub(crate) mod agent;
 pub(crate) mod audit;
@@ -18,5 +18,5 @@ pub(crate) mod mcp;
 pub(crate) mod providers;
 pub(crate) mod serve;
 pub(crate) mod stats;
+mod time_argument;
 pub(crate) mod tools;
-mod when;

@@ -1,5 +1,5 @@
-//! Who calls and what a call carries: the options that `call` and `batch`
-//! share.
+//! The options that `call` and `batch` share: the caller, and the variables, secrets
+//! and limits of a call.
 
 use std::io::{self, IsTerminal};
 
@@ -9,7 +9,7 @@ use windlass::{Caller, CallerType, Context, Secret};
 use crate::cli::arguments;
 use crate::cli::exit::Failure;
 
-/// Who calls, and what for.
+/// The context of a call.
 #[derive(Debug, Args)]
 pub(crate) struct ContextArgs {
     /// The conversation that the call belongs to

@@ -1,5 +1,5 @@
-//! How the program ends: the one table of exit codes, and the failure that
-//! carries one of them together with what to do next.
+//! [`Exit`], the table of exit codes; and [`Failure`], an error with an exit code
+//! and a hint.
 
 use std::fmt;
 use std::io;

@@ -1,5 +1,5 @@
-//! The end of a command that ran calls: nothing that was begun is cut off
-//! unless somebody insists, and nothing is printed before it is recorded.
+//! Graceful end of a command that ran calls: background work is awaited unless the
+//! user interrupts again, and results are printed after they were recorded.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use windlass::{Engine, Error};
 
 use crate::cli::interrupt::Interrupts;
 use crate::cli::output::Screen;
-use crate::settings::Database;
+use crate::settings::DatabaseLocation;
 
 /// How long something may take before it is explained.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// that a cancelled tool had begun, then until all records are kept.
 pub(crate) async fn finish(
     engine: &Engine,
-    database: &Database,
+    database: &DatabaseLocation,
     screen: Screen,
     interrupts: &mut Interrupts,
 ) -> Result<(), Error> {
@@ -85,7 +85,7 @@ mod tests {
         assert!(timeout(Duration::from_millis(50), engine.call(request)).await.is_err());
         let began = Instant::now();
         let screen = Screen { json: false, quiet: true, verbose: false };
-        finish(&engine, &Database::Memory, screen, &mut Interrupts::none()).await.unwrap();
+        finish(&engine, &DatabaseLocation::Memory, screen, &mut Interrupts::none()).await.unwrap();
         (done.load(Ordering::Relaxed), began.elapsed())
     }
 

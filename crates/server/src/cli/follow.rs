@@ -1,4 +1,4 @@
-//! Waits for calls, shows that they go on, and cancels them when asked to.
+//! Awaits calls, shows their progress, and cancels them on Ctrl-C.
 
 mod display;
 
@@ -10,7 +10,7 @@ use windlass::{CancellationToken, Engine};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::interrupt::Interrupts;
 use display::Display;
-pub(crate) use display::Watch;
+pub(crate) use display::ProgressWatch;
 
 /// What is over sooner needs no sign of life.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -24,7 +24,7 @@ const LAST_RECORDS: Duration = Duration::from_secs(1);
 pub(crate) async fn follow<T, F>(
     engine: &Engine,
     work: impl FnOnce(Engine, CancellationToken) -> F,
-    watch: Watch,
+    watch: ProgressWatch,
     interrupts: &mut Interrupts,
 ) -> Result<Followed<T>, Failure>
 where
@@ -49,8 +49,8 @@ where
                 }
                 token.cancel();
             }
-            Some(event) = events.next(), if watch != Watch::Nothing => display.event(&event),
-            _ = frames.tick(), if watch == Watch::Spinner => display.frame(),
+            Some(event) = events.next(), if watch != ProgressWatch::Nothing => display.event(&event),
+            _ = frames.tick(), if watch == ProgressWatch::Spinner => display.frame(),
         }
     };
     while let Ok(Some(event)) = timeout(Duration::ZERO, events.next()).await {
@@ -67,7 +67,7 @@ where
 #[derive(Debug)]
 pub(crate) struct Followed<T> {
     pub(crate) value: T,
-    /// Whether somebody asked to stop.
+    /// Whether an interrupt was received.
     pub(crate) cancelled: bool,
 }
 
@@ -127,7 +127,9 @@ mod tests {
     ) -> Result<CallResult, Failure> {
         let work =
             |engine: Engine, token| async move { engine.call(request.cancel_token(token)).await };
-        follow(engine, work, Watch::Nothing, &mut interrupts).await.map(|followed| followed.value)
+        follow(engine, work, ProgressWatch::Nothing, &mut interrupts)
+            .await
+            .map(|followed| followed.value)
     }
 
     fn engine(executor: impl Executor) -> Engine {

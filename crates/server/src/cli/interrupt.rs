@@ -1,4 +1,4 @@
-//! Ctrl-C, and being asked to stop.
+//! SIGINT (Ctrl-C) and SIGTERM.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! The command line as `clap` reads it: the commands, what all of them take,
-//! and how help looks. What one command takes is in that command's module.
+//! The command line as `clap` parses it: the commands, the global options and the
+//! style of help. The options of a command are in its module.
 
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -1,9 +1,8 @@
-//! What people and scripts see: results on stdout, everything else on stderr.
+//! Terminal output: results on stdout, everything else on stderr.
 //!
-//! Styled text goes through `anstream`, which drops colours where they are not
-//! wanted. A tool's result does not: its bytes belong to the tool, and a pipe
-//! gets them as they are. Writing never panics, so `windlass tools | head -1`
-//! ends quietly.
+//! Styled text goes through `anstream`, which removes colours when they are not
+//! wanted. The result of a tool does not: its bytes are passed through unchanged.
+//! Writing never panics, so that `windlass tools | head -1` ends quietly.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -130,7 +129,7 @@ impl Screen {
     }
 }
 
-/// Nobody can be told that stderr is closed.
+/// An error of stderr cannot be reported anywhere.
 fn say(style: Style, word: &str, text: impl Display) {
     let text = visible(&text.to_string());
     let _ = writeln!(anstream::stderr().lock(), "{style}{word}{style:#}: {text}");

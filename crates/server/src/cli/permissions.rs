@@ -1,10 +1,10 @@
-//! File modes: what other users of this machine could change, or read although
-//! it is secret. `windlass doctor` reports it, and servers warn when they start.
+//! File modes: what other users of this machine can change, or read although it is
+//! secret. `windlass doctor` reports it, and servers warn when they start.
 //!
-//! Groups are left alone: that a team, or a proxy, shares files by a group is
-//! ordinary. Servers warn and do not refuse, because volumes of containers are
-//! often open to everybody, in a machine that has no other users. The file of
-//! the master key is judged where it is read.
+//! Group permissions are accepted: a team or a proxy often shares files by a group.
+//! Servers warn and do not refuse, because volumes of containers are often
+//! world-writable on machines without other users. The master key file is checked
+//! where it is read.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
@@ -76,7 +76,7 @@ mod unix {
     use std::path::{Path, PathBuf};
 
     use super::Exposed;
-    use crate::settings::{Database, Settings};
+    use crate::settings::{DatabaseLocation, Settings};
 
     const OTHERS_WRITE: u32 = 0o002;
     const OTHERS: u32 = 0o007;
@@ -99,7 +99,7 @@ mod unix {
         for folder in &settings.tools {
             tools(&folder.path, &mut found);
         }
-        if let Database::File(path) = &settings.database {
+        if let DatabaseLocation::File(path) = &settings.database {
             database(path, &mut found);
         }
         if let Some(tls) = &settings.server.tls {

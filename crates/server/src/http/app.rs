@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! [`App`]: the shared state of all request handlers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,23 +10,24 @@ use windlass_executors::mcp::Servers;
 use windlass_executors::outbound::{Network, Outbound};
 use windlass_store::Documents;
 
-use super::cluster::members::Members;
+use super::broker::EventBroker;
+use super::cluster::membership::Membership;
 use super::front::connections::ConnectionLimits;
 use super::front::failed_keys::{self, FailedKeys};
-use super::front::traffic::Timeouts;
-use super::hub::Hub;
+use super::front::refusals::Refusals;
+use super::front::watchdog::Timeouts;
 use super::metrics::Metrics;
 use super::readiness::Readiness;
 use super::routes::files::Links;
-use crate::human::approvals::Desk;
+use crate::human::approvals::ApprovalQueue;
 use crate::human::consents::Consents;
-use crate::human::questions::Questions;
+use crate::human::questions::CallQuestions;
 use crate::mcp::{MAX_SESSIONS, Sessions};
 use crate::prerequisites::Prerequisites;
 use crate::state::audit::Audit;
-use crate::state::identity::{Bearers, Keys, OAuthSettings};
-use crate::state::quota::Quotas;
-use crate::state::runs::KeptRuns;
+use crate::state::identity::{ApiKeys, Bearers, OAuthSettings};
+use crate::state::quota::TenantQuotas;
+use crate::state::runs::StoredRuns;
 use crate::state::vault::Credentials;
 use crate::telemetry::Tracer;
 
@@ -36,47 +37,49 @@ pub(crate) struct App {
     /// The servers whose tools it runs.
     pub(crate) servers: Arc<Servers>,
     pub(crate) documents: Arc<dyn Documents>,
-    pub(crate) keys: Keys,
-    /// Who changed what.
+    pub(crate) keys: ApiKeys,
+    /// The audit log.
     pub(crate) audit: Audit,
     pub(crate) failed_keys: FailedKeys,
-    /// The sessions of clients of MCP.
+    /// MCP sessions.
     pub(crate) sessions: Arc<Sessions>,
-    /// What tenants and keys may have.
-    pub(crate) quotas: Arc<Quotas>,
-    /// Who logs in elsewhere.
+    /// Quotas of tenants and keys.
+    pub(crate) quotas: Arc<TenantQuotas>,
+    /// Bearer tokens of an external authorization server.
     pub(crate) bearers: Option<Bearers>,
     pub(crate) credentials: Arc<Credentials>,
     /// Which built-in tools cannot work yet.
     pub(crate) prerequisites: Prerequisites,
-    pub(crate) desk: Arc<Desk>,
-    /// What tools ask in the middle of calls.
-    pub(crate) questions: Arc<Questions>,
-    /// People who are asked to agree.
+    pub(crate) approvals: Arc<ApprovalQueue>,
+    /// Open questions of tools (elicitation).
+    pub(crate) questions: Arc<CallQuestions>,
+    /// OAuth consents under way.
     pub(crate) consents: Arc<Consents>,
-    /// The guarded way out.
+    /// The guarded HTTP client for outbound requests.
     pub(crate) outbound: Outbound,
-    /// What is kept of agents' runs.
-    pub(crate) runs: Arc<KeptRuns>,
+    /// The log of agents' runs.
+    pub(crate) runs: Arc<StoredRuns>,
     pub(crate) links: Links,
-    pub(crate) hub: Arc<Hub>,
-    /// The servers on this database.
-    pub(crate) members: Members,
+    pub(crate) events: Arc<EventBroker>,
+    /// The membership of the cluster.
+    pub(crate) membership: Membership,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) readiness: Readiness,
+    /// What keys were refused that may not do it.
+    pub(crate) refusals: Refusals,
     /// Where spans go, if they go anywhere.
     pub(crate) tracer: Option<Arc<Tracer>>,
     pub(crate) settings: HttpSettings,
     /// The language of what models read.
     pub(crate) lang: Lang,
-    /// Cancelled when the server is to end: no new calls, streams close.
+    /// Cancelled at shutdown: no new calls, streams close.
     pub(crate) draining: CancellationToken,
-    /// Calls that go on without the request that began them.
+    /// Background tasks that outlive their request.
     pub(crate) tasks: TaskTracker,
     pub(crate) started: Instant,
 }
 
-/// How the server deals with requests.
+/// Settings of the HTTP server.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpSettings {
     /// Names that a request may be for, besides addresses and this machine.
@@ -122,12 +125,12 @@ pub(crate) struct HttpSettings {
     pub(crate) drain: Duration,
     /// How long a call waits for a person.
     pub(crate) approvals_expire: Duration,
-    /// Whether whoever asked for a call may not approve it.
+    /// Whether the requester of a call may not approve it (four-eyes principle).
     pub(crate) four_eyes: bool,
     /// Whether tenants besides the first may add commands.
     pub(crate) tenant_commands: bool,
     /// How long events are kept for a tenant after its last reader was seen.
-    pub(crate) events_linger: Duration,
+    pub(crate) event_listener_ttl: Duration,
     /// Whose tokens `/mcp` takes, besides keys.
     pub(crate) oauth: OAuthSettings,
 }
@@ -179,7 +182,7 @@ impl Default for HttpSettings {
             approvals_expire: Duration::from_secs(24 * 3600),
             four_eyes: false,
             tenant_commands: false,
-            events_linger: Duration::from_secs(600),
+            event_listener_ttl: Duration::from_secs(600),
             oauth: OAuthSettings::default(),
         }
     }

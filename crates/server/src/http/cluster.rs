@@ -1,7 +1,7 @@
-//! Servers that share a database: which there are, what they take over from one
-//! that crashed, and what they tell each other.
+//! Servers that share a database: membership, recovery after a crash, and the state
+//! that they keep in step.
 
 pub(crate) mod background;
-pub(crate) mod kept;
-pub(crate) mod members;
+pub(crate) mod membership;
 pub(crate) mod recovery;
+pub(crate) mod registrations;

@@ -1,5 +1,5 @@
-//! The API described: the table of routes, and the OpenAPI document and the page
-//! for people that are made from it.
+//! The description of the API: the table of routes, and the OpenAPI document and
+//! the HTML reference that are generated from it.
 
 pub(crate) mod openapi;
 pub(crate) mod operation;

@@ -1,19 +1,20 @@
-//! The front door: what happens to every request before its route is looked
-//! for.
+//! [`Ingress`]: what happens to every request before it is routed: request ids,
+//! load shedding, compression.
 //!
-//! It is a function and not a stack of layers: each layer of a router costs
-//! every request a few allocations, also those that it has no business with.
+//! It is a function and not a stack of `tower` layers, because each layer costs every
+//! request a few allocations, including the requests that it does not concern.
 
 pub(crate) mod auth;
 pub(crate) mod connections;
 pub(crate) mod extract;
 pub(crate) mod failed_keys;
-pub(crate) mod lapse;
 pub(crate) mod listen;
 pub(crate) mod observe;
 pub(crate) mod problem;
+pub(crate) mod refusals;
+pub(crate) mod revocation;
 pub(crate) mod slots;
-pub(crate) mod traffic;
+pub(crate) mod watchdog;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,10 +31,10 @@ use tower_http::compression::predicate::{And, NotForContentType, Predicate, Size
 use windlass::CallId;
 
 use super::app::App;
-use connections::{Connections, Place};
+use connections::{ConnectionPermit, Connections};
 use problem::Problem;
-use slots::{Slot, Slots};
-use traffic::{Delivery, Timeouts};
+use slots::{RequestSlot, RequestSlots};
+use watchdog::{ResponseBody, Timeouts};
 
 /// Answers that are smaller are not worth it.
 const COMPRESS_FROM: u64 = 1024;
@@ -46,22 +47,22 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ALWAYS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// Everything that the server answers.
-pub(crate) struct Front {
+pub(crate) struct Ingress {
     app: Arc<App>,
     routes: Router,
     /// The same for clients that take compressed answers. The others need not pay
     /// for looking whether theirs is to be.
     compressed: Compression<Router, And<SizeAbove, NotForContentType>>,
-    slots: Arc<Slots>,
+    slots: Arc<RequestSlots>,
     /// Whether anybody is told about requests.
     is_told: bool,
 }
 
-impl Front {
+impl Ingress {
     pub(crate) fn new(app: Arc<App>, routes: Router) -> Self {
         let compress = SizeAbove::new(COMPRESS_FROM).and(NotForContentType::SSE);
         let compressed = Compression::new(routes.clone()).compress_when(compress);
-        let slots = Slots::new(app.settings.max_requests, app.settings.max_waiting);
+        let slots = RequestSlots::new(app.settings.max_requests, app.settings.max_waiting);
         let is_told = observe::is_told(&app);
         Self { app, routes, compressed, slots, is_told }
     }
@@ -71,8 +72,8 @@ impl Front {
     pub(crate) async fn answer<B>(
         &self,
         mut request: Request<B>,
-        place: &Arc<Place>,
-    ) -> Response<Delivery>
+        place: &Arc<ConnectionPermit>,
+    ) -> Response<ResponseBody>
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -101,11 +102,15 @@ impl Front {
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         // A stream has its slot until it ends.
         let slot = slot.filter(|slot| slot.is_waiting());
-        response.map(|body| Delivery::new(body, exchange, slot))
+        response.map(|body| ResponseBody::new(body, exchange, slot))
     }
 
     /// A slot for a request, if there is one.
-    fn slot<B>(&self, request: &Request<B>, place: &Arc<Place>) -> Result<Arc<Slot>, Problem> {
+    fn slot<B>(
+        &self,
+        request: &Request<B>,
+        place: &Arc<ConnectionPermit>,
+    ) -> Result<Arc<RequestSlot>, Problem> {
         if ALWAYS.contains(&request.uri().path()) {
             return Ok(self.slots.always(place));
         }
@@ -113,7 +118,7 @@ impl Front {
     }
 
     /// Lets a request in that has a slot, if it is for us.
-    async fn admit<B>(&self, mut request: Request<B>, slot: &Arc<Slot>) -> Response
+    async fn admit<B>(&self, mut request: Request<B>, slot: &Arc<RequestSlot>) -> Response
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,

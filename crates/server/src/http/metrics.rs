@@ -1,7 +1,7 @@
-//! Counts of calls, in the text form that Prometheus reads.
+//! Metrics in the Prometheus text format.
 //!
-//! They are taken where records are: every call passes there once, whoever
-//! made it.
+//! Calls are counted from their records: every call passes there exactly once,
+//! whoever made it.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -13,13 +13,20 @@ use parking_lot::Mutex;
 use windlass::{CallRecord, Engine, Status, TenantId, Usage};
 
 use super::app::App;
-use crate::telemetry::Counts;
+use crate::telemetry::ExportCounts;
 
 /// Upper bounds of the buckets, in seconds.
 const BUCKETS: [f64; 14] =
     [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 /// Threads count apart from each other, so that none waits.
 const SHARDS: usize = 8;
+/// How many tools a shard tells apart: tenants register and delete them without
+/// end.
+const MOST_TOOLS: usize = 10_000;
+/// A tenant may have this many times what is free of that.
+const SHARE: usize = 4;
+/// What is counted for all other tools.
+const OTHERS: &str = "(others)";
 
 /// The counts of a process.
 #[derive(Default)]
@@ -29,7 +36,7 @@ pub(crate) struct Metrics {
     pub(crate) refused: AtomicU64,
     /// Connections that were refused or cut off.
     pub(crate) cut: AtomicU64,
-    pub(crate) traces: Arc<Counts>,
+    pub(crate) traces: Arc<ExportCounts>,
 }
 
 #[derive(Clone, Default)]
@@ -38,7 +45,7 @@ struct ToolCounts {
     errors: HashMap<&'static str, u64>,
     run: Times,
     queue: Times,
-    /// What models took to answer.
+    /// Model usage: tokens and cost.
     usage: Usage,
     /// Who called last: the tool may be one that only a tenant has.
     tenant: Option<TenantId>,
@@ -120,6 +127,13 @@ impl ToolCounts {
     }
 }
 
+/// Whether one more tool of a tenant is told apart from the others.
+fn has_room(shard: &HashMap<Arc<str>, ToolCounts>, tenant: &TenantId, most: usize) -> bool {
+    let free = most.saturating_sub(shard.len());
+    let own = shard.values().filter(|counts| counts.tenant.as_ref() == Some(tenant)).count();
+    own < free.saturating_mul(SHARE)
+}
+
 fn shard() -> usize {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     thread_local!(static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed) as usize % SHARDS);
@@ -133,7 +147,11 @@ impl Metrics {
         let mut shard = self.shards[shard()].lock();
         match shard.get_mut(&*name) {
             Some(counts) => counts.add(record),
-            None => shard.entry(name).or_default().add(record),
+            None => {
+                let is_told = has_room(&shard, &record.caller.tenant, MOST_TOOLS);
+                let name = if is_told { name } else { OTHERS.into() };
+                shard.entry(name).or_default().add(record);
+            }
         }
     }
 
@@ -277,5 +295,29 @@ fn limits(out: &mut String, engine: &Engine) {
     for (bucket, metrics) in &metrics.buckets {
         let bucket = label(bucket);
         let _ = writeln!(out, "windlass_bucket_running{{bucket=\"{bucket}\"}} {}", metrics.current);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_with_endless_tools_leaves_room_to_others() {
+        let mut shard = HashMap::new();
+        let fill = |shard: &mut HashMap<Arc<str>, ToolCounts>, name: &str| {
+            let tenant = TenantId::new(name);
+            for number in 0..1_000 {
+                if !has_room(shard, &tenant, 100) {
+                    return number;
+                }
+                let counts = ToolCounts { tenant: Some(tenant.clone()), ..ToolCounts::default() };
+                shard.insert(format!("{name}-{number}").into(), counts);
+            }
+            1_000
+        };
+        assert_eq!(fill(&mut shard, "noisy"), 80);
+        assert!(fill(&mut shard, "quiet") > 10);
+        assert!(shard.len() <= 100);
     }
 }

@@ -1,9 +1,9 @@
-//! Whether the server can do what it promises: read its database, and write to
-//! it. A database that can be read may have no room left, or be gone from where
-//! it was, and then every call with an effect is refused.
+//! Readiness check: whether the database can be read and written. A database that
+//! can be read may have a full disk or a deleted file, and then every call with a
+//! side effect is refused.
 //!
-//! The answer holds for about a second, so that probes cost next to nothing
-//! however many ask.
+//! The result is cached for about a second, so that frequent probes cost next to
+//! nothing.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The routes: a file for each resource, with its rows of the table and their
-//! handlers, and what several of them read or write.
+//! The routes: a file for each resource, with its rows of the table and its
+//! handlers; and what several resources share (pages, streams, call bodies).
 
 pub(crate) mod agents;
 pub(crate) mod approvals;
@@ -28,10 +28,10 @@ pub(crate) mod tools;
 pub(crate) mod turns;
 pub(crate) mod view;
 
-use super::document::operation::{Operation, tagged};
+use super::document::operation::{RouteSpec, tagged};
 
 /// All routes.
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     tagged("tools", tools::rows())
         .chain(tagged("tools", definitions::rows()))
         .chain(tagged("tools", own_tools::rows()))

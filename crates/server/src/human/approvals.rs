@@ -1,7 +1,8 @@
-//! Calls that wait for a person: who decides, by which rules, and where they
-//! are kept meanwhile.
+//! The approval queue: calls that wait for a person's verdict, and the approval
+//! rules of each tenant. Both are kept in the documents, so that every server on
+//! the database shows the same queue.
 
-mod waiting;
+mod pending;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use windlass::{
 };
 use windlass_store::{Change, Document, Documents, Expect, Put};
 
-use waiting::{AtWork, Ending};
-pub(crate) use waiting::{Settled, Waiting};
+use pending::{EndingCalls, EndingGuard};
+pub(crate) use pending::{PendingApproval, SettledCall};
 
 /// Calls that wait, or that were decided and have not ended.
 const SPACE: &str = crate::state::quota::APPROVALS;
@@ -28,31 +29,31 @@ const OWN: &str = "rules";
 /// server left calls; sooner where calls wait for less than ten times as long.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The rules, and the calls that wait.
-pub(crate) struct Desk {
+/// The approval rules, and the calls that wait for a verdict.
+pub(crate) struct ApprovalQueue {
     documents: Arc<dyn Documents>,
     /// The operator's rules, which come before those of every tenant.
     operators: ApprovalRules,
-    rules: ArcSwap<HashMap<TenantId, Rules>>,
-    ending: Ending,
+    rules: ArcSwap<HashMap<TenantId, TenantRules>>,
+    ending: EndingCalls,
     /// How long a call waits for a person.
     patience: Duration,
 }
 
 /// The rules of a tenant.
-struct Rules {
+struct TenantRules {
     own: Arc<ApprovalRules>,
     /// The operator's, then its own; its own default counts.
     all: ApprovalRules,
 }
 
-impl Desk {
+impl ApprovalQueue {
     pub(crate) fn new(
         documents: Arc<dyn Documents>,
         operators: ApprovalRules,
         patience: Duration,
     ) -> Arc<Self> {
-        let (rules, ending) = (ArcSwap::default(), Ending::default());
+        let (rules, ending) = (ArcSwap::default(), EndingCalls::default());
         Arc::new(Self { documents, operators, rules, ending, patience })
     }
 
@@ -72,7 +73,7 @@ impl Desk {
             });
             let rules = [self.operators.rules.clone(), own.rules.clone()].concat();
             let combined = ApprovalRules { rules, default: own.default };
-            all.insert(document.tenant, Rules { own: Arc::new(own), all: combined });
+            all.insert(document.tenant, TenantRules { own: Arc::new(own), all: combined });
         }
         self.rules.store(Arc::new(all));
         Ok(())
@@ -107,7 +108,7 @@ impl Desk {
         tenant: &TenantId,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<(Vec<Waiting>, Option<String>), Error> {
+    ) -> Result<(Vec<PendingApproval>, Option<String>), Error> {
         let mut page = self.documents.list(SPACE, tenant, after, limit + 1).await?;
         let more = page.len() > limit;
         page.truncate(limit);
@@ -120,7 +121,7 @@ impl Desk {
         &self,
         tenant: &TenantId,
         id: CallId,
-    ) -> Result<Option<Waiting>, Error> {
+    ) -> Result<Option<PendingApproval>, Error> {
         let found = self.documents.get(SPACE, tenant, &id.to_string()).await?;
         found.as_ref().map(read).transpose()
     }
@@ -133,7 +134,7 @@ impl Desk {
         tenant: &TenantId,
         id: CallId,
         verdict: Verdict,
-    ) -> Result<Option<Settled>, Error> {
+    ) -> Result<Option<SettledCall>, Error> {
         self.settle(engine, tenant, id, |waiting| waiting.verdict = Some(verdict)).await
     }
 
@@ -144,7 +145,7 @@ impl Desk {
         engine: &Engine,
         tenant: &TenantId,
         id: CallId,
-    ) -> Result<Option<Settled>, Error> {
+    ) -> Result<Option<SettledCall>, Error> {
         self.settle(engine, tenant, id, |waiting| waiting.withdrawn = true).await
     }
 
@@ -153,8 +154,8 @@ impl Desk {
         engine: &Engine,
         tenant: &TenantId,
         id: CallId,
-        change: impl FnOnce(&mut Waiting) + Send,
-    ) -> Result<Option<Settled>, Error> {
+        change: impl FnOnce(&mut PendingApproval) + Send,
+    ) -> Result<Option<SettledCall>, Error> {
         let Some(at_work) = self.ending.begin(id) else { return Ok(None) };
         let Some(document) = self.documents.get(SPACE, tenant, &id.to_string()).await? else {
             return Ok(None);
@@ -167,24 +168,24 @@ impl Desk {
         self.take(engine, &document, waiting, at_work).await
     }
 
-    /// Makes a call this server's to end, if nobody has touched it.
+    /// Claims a call for this server, unless another has changed it.
     async fn take(
         &self,
         engine: &Engine,
         document: &Document,
-        mut waiting: Waiting,
-        at_work: AtWork,
-    ) -> Result<Option<Settled>, Error> {
+        mut waiting: PendingApproval,
+        at_work: EndingGuard,
+    ) -> Result<Option<SettledCall>, Error> {
         waiting.server = engine.records().owner().await?;
         let put = Put::of(SPACE, document.tenant.clone(), &document.id, &waiting)?;
         let mine = self.documents.put(put, Expect::Version(document.version)).await?;
-        Ok(mine.map(|_| Settled { waiting, _at_work: at_work }))
+        Ok(mine.map(|_| SettledCall { waiting, _at_work: at_work }))
     }
 
     /// Ends a call as was decided. What has begun is not begun again, whoever
     /// asks how often.
-    pub(crate) async fn finish(&self, engine: &Engine, settled: Settled) -> CallResult {
-        let Settled { waiting: Waiting { call, verdict, .. }, _at_work } = settled;
+    pub(crate) async fn finish(&self, engine: &Engine, settled: SettledCall) -> CallResult {
+        let SettledCall { waiting: PendingApproval { call, verdict, .. }, _at_work } = settled;
         let (tenant, id) = (call.caller.tenant.clone(), call.id);
         let result = match verdict {
             Some(verdict) => engine.resume(call, verdict).await,
@@ -221,8 +222,8 @@ impl Desk {
                 false => self.take_left(engine, &document, waiting).await?,
             };
             if let Some(settled) = settled {
-                let (desk, engine) = (Arc::clone(self), engine.clone());
-                tokio::spawn(async move { desk.finish(&engine, settled).await });
+                let (queue, engine) = (Arc::clone(self), engine.clone());
+                tokio::spawn(async move { queue.finish(&engine, settled).await });
             }
         }
         Ok(())
@@ -232,7 +233,7 @@ impl Desk {
         &self,
         engine: &Engine,
         call: &SuspendedCall,
-    ) -> Result<Option<Settled>, Error> {
+    ) -> Result<Option<SettledCall>, Error> {
         if self.waits_until(call) > Timestamp::now() {
             return Ok(None);
         }
@@ -247,8 +248,8 @@ impl Desk {
         &self,
         engine: &Engine,
         document: &Document,
-        waiting: Waiting,
-    ) -> Result<Option<Settled>, Error> {
+        waiting: PendingApproval,
+    ) -> Result<Option<SettledCall>, Error> {
         let Some(at_work) = self.ending.begin(waiting.call.id) else { return Ok(None) };
         match is_left(engine, waiting.server.as_ref()).await? {
             true => self.take(engine, document, waiting, at_work).await,
@@ -269,7 +270,7 @@ fn is_without_store(result: &CallResult) -> bool {
     result.error().is_some_and(|error| error.kind() == ErrorKind::StorageUnavailable)
 }
 
-fn read(document: &Document) -> Result<Waiting, Error> {
+fn read(document: &Document) -> Result<PendingApproval, Error> {
     serde_json::from_value(document.body.clone()).map_err(|error| {
         let why = format!("the waiting call {} cannot be read", document.id);
         Error::new(ErrorKind::Internal, why).with_source(error)
@@ -280,10 +281,10 @@ fn read(document: &Document) -> Result<Waiting, Error> {
 /// to be asked, it is refused.
 pub(crate) struct Unattended;
 
-/// The desk, as the engine asks it.
-pub(crate) struct SharedDesk(pub(crate) Arc<Desk>);
+/// [`ApprovalQueue`] as the engine asks it.
+pub(crate) struct QueueApprover(pub(crate) Arc<ApprovalQueue>);
 
-impl Approvals for SharedDesk {
+impl Approvals for QueueApprover {
     fn decide(&self, call: &Call) -> Decision {
         let rules = self.0.rules.load();
         let own = rules.get(&call.caller().tenant);
@@ -298,7 +299,7 @@ impl Approvals for SharedDesk {
     fn suspend(&self, call: SuspendedCall) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let (tenant, id) = (call.caller.tenant.clone(), call.id.to_string());
-            let put = Put::of(SPACE, tenant, id, &Waiting::new(call))?;
+            let put = Put::of(SPACE, tenant, id, &PendingApproval::new(call))?;
             self.0.documents.put(put, Expect::Anything).await.map(drop)
         })
     }
@@ -313,11 +314,11 @@ fn decide(rules: &ApprovalRules, call: &Call) -> Decision {
     }
 }
 
-/// The operator's rules where nobody can be asked: for commands, which end with
+/// The operator's rules without an approval queue: for commands, which end with
 /// their call.
-pub(crate) struct NoDesk(pub(crate) ApprovalRules);
+pub(crate) struct RulesOnly(pub(crate) ApprovalRules);
 
-impl Approvals for NoDesk {
+impl Approvals for RulesOnly {
     fn decide(&self, call: &Call) -> Decision {
         match decide(&self.0, call) {
             Decision::Ask(reason) => Decision::Deny(format!(

@@ -1,9 +1,9 @@
-//! People who let tools act in their name: OAuth 2.0, authorization code with
-//! PKCE (RFC 6749, RFC 7636).
+//! OAuth 2.0 consents: people who authorize tools to act on their behalf, by the
+//! authorization code flow with PKCE (RFC 6749, RFC 7636).
 //!
-//! A call that needs a person's consent ends with an address. What is needed to
-//! finish is kept under the hash of a state that nobody can guess, for a few
-//! minutes and once.
+//! A call that needs a consent fails with the URL to open. The PKCE verifier and
+//! everything else that the callback needs is stored under the hash of the random
+//! `state` parameter; it expires after a few minutes and can be used once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use windlass::{Call, Error, ErrorKind, Secret, TenantId};
-use windlass_executors::outbound::{Outbound, Request};
+use windlass_executors::outbound::{Outbound, Request, on_behalf};
 use windlass_executors::rest::Consent;
 use windlass_store::{Documents, Expect, Put};
 
 use crate::random;
-use crate::state::vault::{Endpoint, Grantee, Grants, Tokens};
+use crate::state::vault::{GrantedTokens, Grantee, Grants, TokenEndpoint};
 
 /// Where consents that are under way are kept.
 const SPACE: &str = crate::state::quota::CONSENTS;
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// The longest life of a token that is believed.
 const MAX_LIFE: i64 = 365 * 24 * 3600;
 
-/// Consents under way, and what comes of them.
+/// Pending OAuth consents.
 pub(crate) struct Consents {
     documents: Arc<dyn Documents>,
     outbound: Outbound,
@@ -39,24 +39,24 @@ pub(crate) struct Consents {
     redirect_uri: String,
 }
 
-/// What is needed to finish.
+/// What the callback needs to finish the flow.
 #[derive(Serialize, Deserialize)]
-struct Pending {
+struct PendingConsent {
     provider: String,
     user: Option<String>,
     field: String,
-    endpoint: Endpoint,
+    endpoint: TokenEndpoint,
     verifier: String,
     redirect_uri: String,
 }
 
-/// A consent that a person gave.
-pub(crate) struct Agreed {
+/// A granted consent.
+pub(crate) struct GivenConsent {
     pub(crate) tenant: TenantId,
-    pending: Pending,
+    pending: PendingConsent,
 }
 
-impl Agreed {
+impl GivenConsent {
     pub(crate) fn provider(&self) -> &str {
         &self.pending.provider
     }
@@ -87,11 +87,11 @@ impl Consents {
         let client = call.secret(&consent.client_id).map(Secret::expose).unwrap_or_default();
         let (state, verifier) = (random::text(43)?, random::text(64)?);
         let caller = call.caller();
-        let pending = Pending {
+        let pending = PendingConsent {
             provider: consent.provider,
             user: caller.user.as_deref().map(str::to_owned),
             field: consent.field,
-            endpoint: Endpoint {
+            endpoint: TokenEndpoint {
                 token_url: consent.token_url,
                 refresh_url: consent.refresh_url,
                 client_id: consent.client_id,
@@ -135,7 +135,7 @@ impl Consents {
 
     /// A person has agreed: the consent that this is about. It is taken away, so
     /// that it is finished once.
-    pub(crate) async fn take(&self, state: &str) -> Result<Agreed, Error> {
+    pub(crate) async fn take(&self, state: &str) -> Result<GivenConsent, Error> {
         let unknown = || {
             let why = "this consent is not known, was used or has expired; call the tool again";
             Error::new(ErrorKind::NotFound, why)
@@ -145,26 +145,27 @@ impl Consents {
         if !self.documents.delete(SPACE, &document.tenant, &document.id, version).await? {
             return Err(unknown());
         }
-        let pending = Pending::deserialize(&document.body).map_err(|_| unknown())?;
-        Ok(Agreed { tenant: document.tenant, pending })
+        let pending = PendingConsent::deserialize(&document.body).map_err(|_| unknown())?;
+        Ok(GivenConsent { tenant: document.tenant, pending })
     }
 
     /// Takes the code for tokens, and keeps them. `fields` are those of the
     /// provider's credential.
     pub(crate) async fn finish(
         &self,
-        agreed: Agreed,
+        agreed: GivenConsent,
         code: &str,
         fields: &[(String, Secret)],
     ) -> Result<(), Error> {
-        let Agreed { tenant, pending } = agreed;
+        let GivenConsent { tenant, pending } = agreed;
         let form = [
             ("grant_type", "authorization_code"),
             ("code", code),
             ("redirect_uri", &pending.redirect_uri),
             ("code_verifier", &pending.verifier),
         ];
-        let tokens = exchange(&self.outbound, &pending.endpoint, fields, &form).await?;
+        let exchanged = exchange(&self.outbound, &pending.endpoint, fields, &form);
+        let tokens = on_behalf(Some(&tenant), exchanged).await?;
         let user = pending.user.as_deref();
         let grantee = Grantee { tenant: &tenant, provider: &pending.provider, user };
         self.grants.keep(grantee, &pending.field, pending.endpoint, tokens).await
@@ -174,10 +175,10 @@ impl Consents {
 /// Asks a token endpoint, through the guard.
 pub(crate) async fn exchange(
     outbound: &Outbound,
-    endpoint: &Endpoint,
+    endpoint: &TokenEndpoint,
     fields: &[(String, Secret)],
     form: &[(&str, &str)],
-) -> Result<Tokens, Error> {
+) -> Result<GrantedTokens, Error> {
     let of = |name: &str| {
         let found = fields.iter().find(|(own, _)| own == name);
         found.map(|(_, secret)| secret.expose()).filter(|value| !value.is_empty())
@@ -212,10 +213,10 @@ pub(crate) async fn exchange(
     let seconds = value["expires_in"].as_i64().map(|seconds| seconds.clamp(0, MAX_LIFE));
     let expires_at =
         seconds.map(|seconds| Timestamp::now() + jiff::SignedDuration::from_secs(seconds));
-    Ok(Tokens { access, refresh: text("refresh_token"), expires_at })
+    Ok(GrantedTokens { access, refresh: text("refresh_token"), expires_at })
 }
 
-/// A state is kept as its hash: whoever reads the database cannot finish it.
+/// Only a hash of the state is stored, so that readers of the database cannot finish the flow.
 fn hashed(state: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(state.as_bytes()))
 }

@@ -1,11 +1,11 @@
-//! Calls that wait for their client's answers.
+//! Parked calls: MCP requests that wait for their client's answers (elicitation).
 //!
-//! A client of the newer era gets a tool's questions as the answer to its
-//! request, with a state that it sends back with the answers. The state is a
-//! random name of what waits here, good once, and only for whoever made the
-//! request and for the same request. So it lives on one server and not for
-//! ever; who comes too late is told so. Keys and tenants have shares of the room,
-//! so that none of them takes all of it.
+//! A client of the stateless protocol gets a tool's questions as the answer to its
+//! request, together with a state that it sends back with the answers. The state is
+//! a random, single-use name of the parked call, and is bound to the caller and to
+//! the request. So a parked call lives on one server, expires, and whoever comes
+//! too late gets an error that says so. Each key and each tenant has a share of the
+//! capacity, so that none of them takes all of it.
 
 use std::time::Duration;
 
@@ -14,59 +14,63 @@ use rmcp::model::ErrorData;
 use tokio::time::Instant;
 use windlass_executors::mcp::Questions;
 
-use crate::mcp::asking::Question;
-use crate::mcp::running::Running;
-use crate::mcp::shares::{Bounds, Owner, Shares};
+use crate::mcp::mailbox::MailboxQuestion;
+use crate::mcp::running::RunningRequest;
+use crate::mcp::shares::{FairShares, ShareBounds, ShareOwner};
 use crate::random;
 
-/// How long answers are waited for. The call's own time goes on meanwhile.
+/// TTL of a parked call. The call's own timeout goes on meanwhile.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 const MAX_PARKED: usize = 1_000;
 const STATE: usize = 32;
 
-/// What has to be the same when the answers come.
+/// What the answers must match: the caller and the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Binding {
-    pub(crate) owner: Owner,
+pub(crate) struct RequestBinding {
+    pub(crate) owner: ShareOwner,
     /// The method and its parameters, without the answers.
     pub(crate) request: String,
 }
 
-pub(crate) struct Waiting {
-    pub(crate) running: Running,
-    pub(crate) asked: Question,
+pub(crate) struct ParkedCall {
+    pub(crate) running: RunningRequest,
+    pub(crate) asked: MailboxQuestion,
 }
 
-impl Waiting {
+impl ParkedCall {
     pub(crate) fn questions(&self) -> &Questions {
         &self.asked.questions
     }
 }
 
-pub(crate) struct Parked(Mutex<Shares<Entry>>);
+pub(crate) struct ParkedCalls(Mutex<FairShares<ParkedEntry>>);
 
-impl Default for Parked {
+impl Default for ParkedCalls {
     fn default() -> Self {
-        Self(Mutex::new(Shares::new(Bounds::of(MAX_PARKED))))
+        Self(Mutex::new(FairShares::new(ShareBounds::of(MAX_PARKED))))
     }
 }
 
-struct Entry {
-    waiting: Waiting,
+struct ParkedEntry {
+    waiting: ParkedCall,
     request: String,
     until: Instant,
 }
 
-impl Parked {
+impl ParkedCalls {
     /// Parks a call; the state by which it is found again.
-    pub(crate) fn put(&self, waiting: Waiting, binding: Binding) -> Result<String, ErrorData> {
+    pub(crate) fn put(
+        &self,
+        waiting: ParkedCall,
+        binding: RequestBinding,
+    ) -> Result<String, ErrorData> {
         let state = random::text(STATE)
             .map_err(|error| ErrorData::internal_error(error.message().to_owned(), None))?;
-        let Binding { owner, request } = binding;
+        let RequestBinding { owner, request } = binding;
         let now = Instant::now();
         let mut parked = self.0.lock();
         let late = parked.take_if(None, |entry| entry.until <= now);
-        let entry = Entry { waiting, request, until: now + PATIENCE };
+        let entry = ParkedEntry { waiting, request, until: now + PATIENCE };
         let put = parked.insert(&owner, state.to_string(), entry);
         if put.is_ok() {
             // Whoever waits for an answer needs the call; it gives way to others only.
@@ -83,8 +87,12 @@ impl Parked {
         }
     }
 
-    /// Takes a call out again, for whoever it waits for.
-    pub(crate) fn take(&self, state: &str, binding: &Binding) -> Result<Waiting, ErrorData> {
+    /// Takes a parked call, if the caller matches.
+    pub(crate) fn take(
+        &self,
+        state: &str,
+        binding: &RequestBinding,
+    ) -> Result<ParkedCall, ErrorData> {
         let unknown = || {
             ErrorData::invalid_params(
                 "the request state is unknown, was used, or has expired",

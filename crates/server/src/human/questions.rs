@@ -1,10 +1,10 @@
-//! Questions of tools to whoever made a call over the API and does not wait for
-//! it.
+//! Elicitation for background calls: questions of tools that the API's client
+//! reads and answers.
 //!
-//! A server of tools may ask something in the middle of a call. A call in the
-//! background is suspended then: its questions can be read and answered until its
-//! time is over. A caller that waits for the result has nobody who could answer,
-//! and the server hears no at once.
+//! An MCP server may ask something in the middle of a call. A background call is
+//! suspended then, and its questions can be read and answered until it times out. A
+//! caller that waits for the result cannot answer, so the MCP server is told at once
+//! that the elicitation is declined.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use windlass_executors::mcp::{self, Answers, Asker, Askers};
 
 use crate::mcp::pick;
 
-/// How long a call may take from a question on, if nobody says otherwise.
+/// Default timeout of a call from its first question on.
 pub(crate) const ASKING: Duration = Duration::from_secs(300);
 
-/// Calls in the background, and what they were asked.
+/// Background calls and their open questions.
 #[derive(Default)]
-pub(crate) struct Questions {
-    calls: Mutex<HashMap<CallId, Background>>,
+pub(crate) struct CallQuestions {
+    calls: Mutex<HashMap<CallId, BackgroundCall>>,
     /// Calls whose questions somebody else keeps, and how many each has.
     elsewhere: Mutex<HashMap<CallId, (TenantId, usize)>>,
 }
 
-struct Background {
+struct BackgroundCall {
     tenant: TenantId,
     grace: Option<Grace>,
-    asked: VecDeque<Asked>,
+    asked: VecDeque<OpenQuestion>,
 }
 
-struct Asked {
+struct OpenQuestion {
     questions: mcp::Questions,
     answer: oneshot::Sender<Answers>,
 }
@@ -43,7 +43,7 @@ struct Asked {
 /// A call that waits for answers, until this is dropped.
 pub(crate) struct Suspended {
     id: CallId,
-    all: Arc<Questions>,
+    all: Arc<CallQuestions>,
 }
 
 impl Drop for Suspended {
@@ -59,7 +59,7 @@ impl Drop for Suspended {
 /// A call that can be asked, until this is dropped.
 pub(crate) struct Askable {
     id: CallId,
-    all: Arc<Questions>,
+    all: Arc<CallQuestions>,
 }
 
 impl Drop for Askable {
@@ -68,7 +68,7 @@ impl Drop for Askable {
     }
 }
 
-impl Questions {
+impl CallQuestions {
     /// Has the questions of a call kept until somebody answers them, and gives it
     /// time for that.
     pub(crate) fn expect(
@@ -77,7 +77,7 @@ impl Questions {
         id: CallId,
         grace: Option<Grace>,
     ) -> Askable {
-        self.calls.lock().insert(id, Background { tenant, grace, asked: VecDeque::new() });
+        self.calls.lock().insert(id, BackgroundCall { tenant, grace, asked: VecDeque::new() });
         Askable { id, all: Arc::clone(self) }
     }
 
@@ -96,7 +96,7 @@ impl Questions {
         Suspended { id, all: Arc::clone(self) }
     }
 
-    /// Whether a call waits for answers, whoever keeps the questions.
+    /// Whether a call waits for answers.
     pub(crate) fn suspends(&self, tenant: &TenantId, id: CallId) -> bool {
         let elsewhere = self.elsewhere.lock();
         let is_elsewhere = elsewhere.get(&id).is_some_and(|(owner, _)| owner == tenant);
@@ -130,7 +130,7 @@ impl Questions {
         Some(Ok(count))
     }
 
-    fn put(&self, id: CallId, asked: Asked) {
+    fn put(&self, id: CallId, asked: OpenQuestion) {
         if let Some(call) = self.calls.lock().get_mut(&id) {
             call.grace.iter().for_each(|grace| grace.extend(ASKING));
             call.asked.push_back(asked);
@@ -138,12 +138,12 @@ impl Questions {
     }
 }
 
-fn asker(all: &Arc<Questions>, id: CallId) -> Asker {
+fn asker(all: &Arc<CallQuestions>, id: CallId) -> Asker {
     let all = Arc::clone(all);
     let can = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}});
     Asker::new(can, move |questions| {
         let (answer, answered) = oneshot::channel();
-        all.put(id, Asked { questions, answer });
+        all.put(id, OpenQuestion { questions, answer });
         Box::pin(async move {
             let gone = |_| Error::new(ErrorKind::Denied, "nobody can be asked any more");
             answered.await.map_err(gone)

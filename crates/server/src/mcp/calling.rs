@@ -1,4 +1,4 @@
-//! Calls of tools.
+//! `tools/call`.
 
 use rmcp::RoleServer;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData};
@@ -7,25 +7,25 @@ use serde_json::{Map, Value, json};
 use windlass::{CallRequest, CallResult};
 
 use super::catalogue::declares_output;
+use super::client::{McpClient, ServedTools};
 use super::finder;
-use super::reply::{self, Reply};
-use super::requests::{Begun, Given, can_be_asked};
-use super::service::Service;
-use super::who::{Client, View};
+use super::reply::{self, McpReply};
+use super::requests::{ClientInput, RequestStart, can_be_asked};
+use super::service::McpHandler;
 use crate::telemetry::McpTarget;
 
-impl Service {
+impl McpHandler {
     /// Calls a tool.
     pub(super) async fn call(
         &self,
         request: CallToolRequestParams,
-        client: &Client,
+        client: &McpClient,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Reply, ErrorData> {
+    ) -> Result<McpReply, ErrorData> {
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let arguments = arguments.unwrap_or_default();
         if name == finder::FIND && self.catalogue(client).find(&name).is_none() {
-            return Ok(Reply::Tool(self.found(&arguments, client).await));
+            return Ok(McpReply::Tool(self.found(&arguments, client).await));
         }
         let (name, arguments) = match &*name {
             finder::CALL if self.catalogue(client).find(&name).is_none() => inner(arguments)?,
@@ -37,7 +37,7 @@ impl Service {
             true => json!(["tools/call", name, arguments]).to_string(),
             false => String::new(),
         };
-        let given = Given { answers: input_responses, state: request_state };
+        let given = ClientInput { answers: input_responses, state: request_state };
         let begin = self.begin_call(name, arguments, client, context);
         self.answer(client, context, asked, given, begin).await
     }
@@ -46,27 +46,27 @@ impl Service {
         &self,
         name: String,
         arguments: Map<String, Value>,
-        client: &Client,
+        client: &McpClient,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Begun, ErrorData> {
+    ) -> Result<RequestStart, ErrorData> {
         let tool = self.tool(client, &name).await;
         // A name that nobody has is still a call, with a record and a good answer.
         let called = tool.as_ref().map_or(name.as_str(), |tool| tool.name().as_str());
-        if tool.is_none() && (self.view != View::All || client.identity.tools.is_some()) {
+        if tool.is_none() && (self.view != ServedTools::All || client.identity.tools.is_some()) {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {name}"), None));
         }
         let promised = tool.as_ref().is_some_and(|tool| declares_output(tool));
         let lang = self.shared.lang;
         let finish =
-            move |result: CallResult| reply::of_call(&result, promised, lang).map(Reply::Tool);
+            move |result: CallResult| reply::of_call(&result, promised, lang).map(McpReply::Tool);
         let request = CallRequest::new(called, Value::Object(arguments));
         let target = McpTarget::Tool(tool.as_ref().map(|tool| tool.name().as_str().to_owned()));
         let tool = tool.as_deref();
-        Ok(Begun::Running(self.begin(target, request, tool, client, context, finish)))
+        Ok(RequestStart::Running(self.begin(target, request, tool, client, context, finish)))
     }
 
     /// What `find_tools` finds.
-    async fn found(&self, arguments: &Map<String, Value>, client: &Client) -> CallToolResult {
+    async fn found(&self, arguments: &Map<String, Value>, client: &McpClient) -> CallToolResult {
         let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
         let found = finder::find(&self.catalogue(client), query).await;
         let mut result = CallToolResult::default();

@@ -1,8 +1,8 @@
-//! The tools that a client sees, and under which names.
+//! The tools that a client sees, and their names.
 //!
-//! The protocol takes more names than the APIs of models behind its clients do,
-//! so a tool is shown as those take it, by its wire name: `server/tool` is
-//! `server__tool`. A client may also use the name that we use.
+//! MCP allows more names than the model APIs behind its clients do, so a tool is
+//! listed by its wire name: `server/tool` is `server__tool`. Clients may also call it
+//! by its own name.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use windlass::definition::{self, Format};
 use windlass::{Engine, Exposure, Kind, Lang, Session, Tool};
 use windlass_executors::mcp::declared;
 
-use super::who::{Client, View};
+use super::client::{McpClient, ServedTools};
 
 const READ_OUTPUT: &str = "read_output";
 
 /// What a client sees of an engine.
 pub(super) struct Catalogue<'c> {
     pub(super) engine: &'c Engine,
-    pub(super) view: &'c View,
-    pub(super) client: &'c Client,
+    pub(super) view: &'c ServedTools,
+    pub(super) client: &'c McpClient,
     pub(super) lang: Lang,
 }
 
@@ -47,7 +47,7 @@ impl Catalogue<'_> {
         let get = |name: &str| {
             registry.get_for(self.client.tenant(), name).filter(|tool| self.shows(tool))
         };
-        if let View::Provider(provider) = self.view {
+        if let ServedTools::Provider(provider) = self.view {
             let own = get(&format!("{provider}/{name}")).or_else(|| get(name));
             return own
                 .filter(|tool| self.name(tool) == name || tool.name().as_str() == name)
@@ -74,7 +74,7 @@ impl Catalogue<'_> {
     /// The name that a tool is shown under.
     pub(super) fn name(&self, tool: &Tool) -> String {
         let name = tool.name().as_str();
-        if let View::Provider(provider) = self.view {
+        if let ServedTools::Provider(provider) = self.view {
             let own = name.strip_prefix(provider.as_str()).and_then(|rest| rest.strip_prefix('/'));
             return own.unwrap_or(name).to_owned();
         }
@@ -111,7 +111,7 @@ impl Catalogue<'_> {
     }
 }
 
-/// Whether clients are told what form a tool's results have.
+/// Whether tools are listed with their output schemas.
 pub(super) fn declares_output(tool: &Tool) -> bool {
     let spec = tool.spec();
     declared(spec).map_or(spec.output.is_some(), |own| own.get("outputSchema").is_some())

@@ -1,4 +1,4 @@
-//! Tells clients when tools, prompts and resources have changed.
+//! List-changed and resource-updated notifications for clients.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,29 +12,29 @@ use tokio::time::{Instant, sleep, sleep_until};
 use windlass::{EventBody, TenantId};
 use windlass_executors::mcp::News;
 
-use super::service::{Session, Shared};
-use super::who::View;
+use super::client::ServedTools;
+use super::service::{ClientSession, McpState};
 
-/// Changes that follow each other closely are told once.
+/// Debounces changes that follow each other closely.
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// What has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Changed {
+struct ChangedLists {
     tools: bool,
     prompts: bool,
     resources: bool,
 }
 
-/// Tells a client of the older era, for as long as its session lives.
+/// Notifies a client for the lifetime of its session.
 pub(super) async fn tell_session(
-    shared: Arc<Shared>,
-    view: View,
+    shared: Arc<McpState>,
+    view: ServedTools,
     tenant: TenantId,
     peer: Peer<RoleServer>,
-    session: Weak<Session>,
+    session: Weak<ClientSession>,
 ) {
-    let mut watch = Watch::new(&shared, &view, tenant);
+    let mut watch = ChangeWatcher::new(&shared, &view, tenant);
     while !peer.is_transport_closed() {
         let told = tokio::select! {
             change = watch.next() => change,
@@ -42,7 +42,7 @@ pub(super) async fn tell_session(
             () = sleep(Duration::from_secs(30)) => continue,
         };
         let sent = match told {
-            Change::Lists(changed) => {
+            ChangeNotice::Lists(changed) => {
                 let mut sent = Ok(());
                 if changed.tools {
                     sent = sent.and(peer.notify_tool_list_changed().await);
@@ -55,11 +55,11 @@ pub(super) async fn tell_session(
                 }
                 sent
             }
-            Change::Resource(uri) if is_subscribed(&session, &uri) => {
+            ChangeNotice::Resource(uri) if is_subscribed(&session, &uri) => {
                 let told = ResourceUpdatedNotificationParam::new(uri.to_string());
                 peer.notify_resource_updated(told).await
             }
-            Change::Resource(_) => Ok(()),
+            ChangeNotice::Resource(_) => Ok(()),
         };
         if sent.is_err() {
             return;
@@ -67,16 +67,16 @@ pub(super) async fn tell_session(
     }
 }
 
-fn is_subscribed(session: &Weak<Session>, uri: &str) -> bool {
+fn is_subscribed(session: &Weak<ClientSession>, uri: &str) -> bool {
     session.upgrade().is_some_and(|session| session.is_subscribed(uri))
 }
 
-/// Tells a client of the newer era what it asked to hear.
-pub(super) async fn tell_listener(mut watch: Watch, sink: &SubscriptionSink) {
+/// Tells a client of the stateless protocol what it asked to hear.
+pub(super) async fn tell_listener(mut watch: ChangeWatcher, sink: &SubscriptionSink) {
     loop {
         // What was not asked for, the sink leaves out.
         let sent = match watch.next().await {
-            Change::Lists(changed) => {
+            ChangeNotice::Lists(changed) => {
                 let mut sent = Ok(());
                 if changed.tools && sink.accepted().tools_list_changed == Some(true) {
                     sent = sent.and(sink.notify_tool_list_changed().await);
@@ -89,7 +89,7 @@ pub(super) async fn tell_listener(mut watch: Watch, sink: &SubscriptionSink) {
                 }
                 sent
             }
-            Change::Resource(uri) => {
+            ChangeNotice::Resource(uri) => {
                 let wanted = sink.accepted().resource_subscriptions.as_ref();
                 if !wanted.is_some_and(|wanted| wanted.iter().any(|wanted| **wanted == *uri)) {
                     continue;
@@ -103,26 +103,26 @@ pub(super) async fn tell_listener(mut watch: Watch, sink: &SubscriptionSink) {
     }
 }
 
-enum Change {
-    Lists(Changed),
+enum ChangeNotice {
+    Lists(ChangedLists),
     Resource(Arc<str>),
 }
 
-/// Looks out for changes that a tenant sees.
-pub(super) struct Watch {
+/// Watches for changes that a tenant can see.
+pub(super) struct ChangeWatcher {
     tenant: TenantId,
     events: windlass::Subscription,
     library: tokio::sync::watch::Receiver<u64>,
     news: Vec<broadcast::Receiver<News>>,
 }
 
-impl Watch {
-    pub(super) fn new(shared: &Shared, view: &View, tenant: TenantId) -> Self {
+impl ChangeWatcher {
+    pub(super) fn new(shared: &McpState, view: &ServedTools, tenant: TenantId) -> Self {
         let servers = match (view, &shared.servers) {
-            (View::Provider(name), Some(servers)) => {
+            (ServedTools::Provider(name), Some(servers)) => {
                 servers.get_for(&tenant, name).into_iter().collect()
             }
-            (View::All, Some(servers)) => servers.list_for(&tenant),
+            (ServedTools::All, Some(servers)) => servers.list_for(&tenant),
             (_, None) => Vec::new(),
         };
         let news = servers.iter().map(|server| server.news()).collect();
@@ -130,11 +130,11 @@ impl Watch {
         Self { tenant, events, library, news }
     }
 
-    async fn next(&mut self) -> Change {
-        let mut changed = Changed::default();
+    async fn next(&mut self) -> ChangeNotice {
+        let mut changed = ChangedLists::default();
         let mut settled = None;
         loop {
-            if settled.is_none() && changed != Changed::default() {
+            if settled.is_none() && changed != ChangedLists::default() {
                 settled = Some(Instant::now() + SETTLE);
             }
             tokio::select! {
@@ -148,12 +148,12 @@ impl Watch {
                 Some(news) = heard(&mut self.news) => match news {
                     News::Prompts => changed.prompts = true,
                     News::Resources => changed.resources = true,
-                    News::Updated(uri) => return Change::Resource(uri),
+                    News::Updated(uri) => return ChangeNotice::Resource(uri),
                     // They come with the engine's own events.
                     News::Tools => {}
                 },
                 () = sleep_until(settled.unwrap_or_else(Instant::now)), if settled.is_some() => {
-                    return Change::Lists(changed);
+                    return ChangeNotice::Lists(changed);
                 }
             }
         }

@@ -1,9 +1,8 @@
-//! The protocol over HTTP: `/mcp` for all tools, `/mcp/PROVIDER` for those of one
+//! MCP over Streamable HTTP: `/mcp` for all tools, `/mcp/PROVIDER` for those of one
 //! provider under their own names.
 //!
-//! Both eras share an address. The older one has sessions; a session belongs to
-//! the key that began it, and answers nobody else. Nothing else is kept between
-//! requests: an address costs nothing, however many providers there are.
+//! The session-based and the stateless protocol share a path. A session belongs to
+//! the key that began it. Nothing else is kept between requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 use windlass::{Error, ErrorKind, TenantId};
 
-use super::plain;
-use super::service::{Service, Shared};
+use super::client::{ClientAuth, ServedTools};
+use super::fast_path;
+use super::service::{McpHandler, McpState};
 use super::sessions::{MAX_SESSIONS, OwnSessions, Sessions};
-use super::shares::Owner;
-use super::who::{View, Who};
+use super::shares::ShareOwner;
 use crate::http::Problem;
 use crate::state::identity::Identity;
 
@@ -31,14 +30,14 @@ const SESSION: &str = "mcp-session-id";
 /// When to try again where all sessions of a key are in use.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The protocol's routes. Who asks has been checked before.
-pub(crate) struct Endpoint {
-    shared: Arc<Shared>,
-    who: Who,
+/// The routes of the protocol. Requests are already authenticated.
+pub(crate) struct McpEndpoint {
+    shared: Arc<McpState>,
+    who: ClientAuth,
     config: StreamableHttpServerConfig,
     sessions: Arc<Sessions>,
     /// What is shown at `/mcp`.
-    root: View,
+    root: ServedTools,
 }
 
 /// The sessions that an endpoint keeps, and the largest message it takes.
@@ -47,25 +46,25 @@ pub(crate) struct EndpointLimits {
     pub(crate) max_body_bytes: usize,
 }
 
-impl Endpoint {
+impl McpEndpoint {
     /// The endpoint of a server that checks keys, names of hosts and origins of
     /// pages for all its routes.
     pub(crate) fn behind_keys(
-        shared: Arc<Shared>,
+        shared: Arc<McpState>,
         limits: EndpointLimits,
         stop: &CancellationToken,
     ) -> Arc<Self> {
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .with_max_request_body_bytes(limits.max_body_bytes);
-        Self::new(shared, Who::Bearer, config, limits.sessions, View::All, stop)
+        Self::new(shared, ClientAuth::Bearer, config, limits.sessions, ServedTools::All, stop)
     }
 
     /// The endpoint of a server for this machine alone: no keys, but no other
     /// names and no pages from elsewhere either.
     pub(crate) fn for_this_machine(
-        shared: Arc<Shared>,
-        root: View,
+        shared: Arc<McpState>,
+        root: ServedTools,
         stop: &CancellationToken,
     ) -> Arc<Self> {
         let pages = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
@@ -73,15 +72,15 @@ impl Endpoint {
             .with_allowed_origins(pages)
             .enforce_origin_validation();
         let sessions = Sessions::new(MAX_SESSIONS);
-        Self::new(shared, Who::Operator, config, sessions, root, stop)
+        Self::new(shared, ClientAuth::Operator, config, sessions, root, stop)
     }
 
     fn new(
-        shared: Arc<Shared>,
-        who: Who,
+        shared: Arc<McpState>,
+        who: ClientAuth,
         config: StreamableHttpServerConfig,
         sessions: Arc<Sessions>,
-        root: View,
+        root: ServedTools,
         stop: &CancellationToken,
     ) -> Arc<Self> {
         let config = config.with_json_response(true).with_cancellation_token(stop.child_token());
@@ -97,17 +96,17 @@ impl Endpoint {
     }
 
     /// Answers a request. Sessions are kept to those who began them.
-    async fn serve(&self, owner: Owner, view: View, request: Request) -> Response {
+    async fn serve(&self, owner: ShareOwner, view: ServedTools, request: Request) -> Response {
         let named = session_of(request.headers());
         if named.is_some_and(|session| !self.sessions.has(&owner, &view, session)) {
             // As if there were none: whose it is, is nobody's business.
             return (StatusCode::NOT_FOUND, "Session not found").into_response();
         }
         let request = match self.who {
-            Who::Operator => request,
-            Who::Bearer => {
-                let service = Service::new(&self.shared, Who::Bearer, view.clone());
-                match plain::answer(&service, request).await {
+            ClientAuth::Operator => request,
+            ClientAuth::Bearer => {
+                let service = McpHandler::new(&self.shared, ClientAuth::Bearer, view.clone());
+                match fast_path::answer(&service, request).await {
                     Ok(response) => return response,
                     Err(request) => request,
                 }
@@ -115,7 +114,7 @@ impl Endpoint {
         };
         let sessions = OwnSessions::new(&self.sessions, owner, view.clone());
         let (shared, who) = (Arc::clone(&self.shared), self.who.clone());
-        let factory = move || Ok(Service::new(&shared, who.clone(), view.clone()));
+        let factory = move || Ok(McpHandler::new(&shared, who.clone(), view.clone()));
         let mut service =
             StreamableHttpService::new(factory, Arc::clone(&sessions), self.config.clone());
         let ends = request.method() == Method::DELETE;
@@ -140,23 +139,23 @@ impl Endpoint {
     }
 }
 
-async fn all(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
+async fn all(State(endpoint): State<Arc<McpEndpoint>>, request: Request) -> Response {
     let owner = owner_of(&request);
     endpoint.serve(owner, endpoint.root.clone(), request).await
 }
 
 async fn one(
-    State(endpoint): State<Arc<Endpoint>>,
+    State(endpoint): State<Arc<McpEndpoint>>,
     Path(provider): Path<String>,
     request: Request,
 ) -> Response {
     let owner = owner_of(&request);
     let is_shown = match &endpoint.root {
-        View::All => true,
-        View::Provider(only) => *only == provider,
+        ServedTools::All => true,
+        ServedTools::Provider(only) => *only == provider,
     };
     let known = is_shown && endpoint.knows(&owner.tenant, &provider);
-    let view = View::Provider(provider);
+    let view = ServedTools::Provider(provider);
     if !known {
         endpoint.sessions.end_view(&owner.tenant, &view);
         return (StatusCode::NOT_FOUND, "there is no such provider").into_response();
@@ -165,10 +164,10 @@ async fn one(
 }
 
 /// Whose the sessions are that a request begins.
-fn owner_of(request: &Request) -> Owner {
+fn owner_of(request: &Request) -> ShareOwner {
     match request.extensions().get::<Identity>() {
-        Some(who) => Owner { tenant: who.tenant.clone(), key: Arc::clone(&who.key_id) },
-        None => Owner { tenant: TenantId::default(), key: "operator".into() },
+        Some(who) => ShareOwner { tenant: who.tenant.clone(), key: Arc::clone(&who.key_id) },
+        None => ShareOwner { tenant: TenantId::default(), key: "operator".into() },
     }
 }
 

@@ -1,7 +1,7 @@
-//! Prompts and resources of servers behind us, as calls.
+//! Prompts and resources of upstream MCP servers, fetched as calls.
 //!
-//! Two tools fetch them, which no model is told of. So what a client gets from a
-//! server goes the way of every call: limits, approvals, records, a deadline.
+//! Two internal tools fetch them, which no model sees. So these requests have what
+//! every call has: rate limits, approvals, records, a deadline.
 
 use std::sync::{Arc, Weak};
 
@@ -15,10 +15,10 @@ use windlass::{
 };
 use windlass_executors::mcp::{Asker, Servers};
 
-use super::reply::{self, Reply};
-use super::running::Running;
-use super::service::Service;
-use super::who::Client;
+use super::client::McpClient;
+use super::reply::{self, McpReply};
+use super::running::RunningRequest;
+use super::service::McpHandler;
 use crate::telemetry::McpTarget;
 
 /// What a server sends at most; its own limit is lower, if it has one.
@@ -122,7 +122,7 @@ impl Executor for Fetch {
     }
 }
 
-impl Service {
+impl McpHandler {
     /// Begins to fetch something of the `server` that `params` name, which may ask
     /// back about it.
     pub(super) fn begin_fetch(
@@ -130,10 +130,10 @@ impl Service {
         what: Fetched,
         target: McpTarget,
         params: Value,
-        client: &Client,
+        client: &McpClient,
         context: &RequestContext<RoleServer>,
-        finish: impl FnOnce(Value) -> Result<Reply, ErrorData> + Send + 'static,
-    ) -> Running {
+        finish: impl FnOnce(Value) -> Result<McpReply, ErrorData> + Send + 'static,
+    ) -> RunningRequest {
         let lang = self.shared.lang;
         let request = CallRequest::new(what.tool(), params);
         let finish = move |result: CallResult| match &result.outcome {

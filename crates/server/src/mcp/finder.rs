@@ -1,8 +1,8 @@
-//! Tools behind a search, for clients that would drown in them.
+//! Tool search for clients of large catalogues.
 //!
-//! Where there are more tools than a client should be told of at once, and where
-//! tools are deferred, the list ends with two more: one finds tools by words,
-//! the other calls one that was found.
+//! If there are more tools than a client should list at once, or if tools are
+//! deferred, the list ends with two more: one searches for tools, the other calls a
+//! tool that was found.
 
 use std::sync::Arc;
 

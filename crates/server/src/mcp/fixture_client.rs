@@ -1,5 +1,5 @@
-//! A client for the official conformance suite: it does with a server what an
-//! agent would do, through the engine. Only built with the feature `fixtures`.
+//! A client for the official MCP conformance suite: it does what an agent would do,
+//! through the engine. Only built with the feature `fixtures`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub(crate) fn run(url: &str) -> Result<Exit, Failure> {
     })
 }
 
-/// How often somebody agrees before it is enough.
+/// Limit of logins in one scenario.
 const LOGINS: usize = 3;
 
 /// The suite plays all parts on this machine, which is closed otherwise.

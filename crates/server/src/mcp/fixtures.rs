@@ -1,5 +1,5 @@
-//! The tools that the official conformance suite of the protocol asks a server
-//! for. Only built with the feature `fixtures`; no release has them.
+//! The tools that the official MCP conformance suite expects of a server. Only built
+//! with the feature `fixtures`; no release has them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,9 +36,9 @@ pub(crate) fn register(engine: &Engine) -> Result<(), Error> {
     Ok(())
 }
 
-type Run = for<'a> fn(&'a Call, &'a Engine) -> BoxFuture<'a, Result<Output, Error>>;
+type FixtureRun = for<'a> fn(&'a Call, &'a Engine) -> BoxFuture<'a, Result<Output, Error>>;
 
-struct Fixture(Run, Engine);
+struct Fixture(FixtureRun, Engine);
 
 impl Executor for Fixture {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
@@ -46,7 +46,7 @@ impl Executor for Fixture {
     }
 }
 
-fn tools() -> Vec<(&'static str, &'static str, Value, Run)> {
+fn tools() -> Vec<(&'static str, &'static str, Value, FixtureRun)> {
     let none = || json!({"type": "object", "properties": {}});
     let text = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]});
     vec![
@@ -279,7 +279,7 @@ async fn progress(call: &Call) -> Result<Output, Error> {
 fn change_tools(engine: &Engine) -> Result<Output, Error> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let name = format!("test_made_{}", MADE.fetch_add(1, Ordering::Relaxed));
-    let made: Run = |_, _| ready(Output::text("I was made."));
+    let made: FixtureRun = |_, _| ready(Output::text("I was made."));
     let tool = ToolBuilder::native(
         "test_made",
         json!({"type": "object", "properties": {}}),

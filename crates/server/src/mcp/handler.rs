@@ -1,6 +1,6 @@
-//! What a client may ask for, method by method.
+//! The methods of the protocol.
 
-#![expect(deprecated, reason = "clients of the older era set levels and subscribe to resources")]
+#![expect(deprecated, reason = "clients with a session set levels and subscribe to resources")]
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use rmcp::{RoleServer, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::changes::{self, Watch};
+use super::aggregate::ListMethod;
+use super::changes::{self, ChangeWatcher};
+use super::client::{ServedTools, VERSIONS};
 use super::finder;
-use super::gathered::Listed;
 use super::malformed;
 use super::running::rank;
-use super::service::{MAX_SUBSCRIPTIONS, Service, read};
-use super::who::{VERSIONS, View};
-use crate::state::identity::Action;
+use super::service::{MAX_SUBSCRIPTIONS, McpHandler, read};
+use crate::state::identity::Permission;
 
 /// How many tools, prompts or resources one page holds.
 const PAGE: usize = 200;
 
-impl ServerHandler for Service {
+impl ServerHandler for McpHandler {
     fn get_info(&self) -> ServerConfig {
         Self::own_introduction()
     }
@@ -103,8 +103,8 @@ impl ServerHandler for Service {
     fn get_tool(&self, name: &str) -> Option<Declared> {
         // Asked without saying for whom, so only everybody's can be shown.
         let name = match &self.view {
-            View::Provider(provider) => format!("{provider}/{name}"),
-            View::All => name.to_owned(),
+            ServedTools::Provider(provider) => format!("{provider}/{name}"),
+            ServedTools::All => name.to_owned(),
         };
         let tool = self.shared.engine.registry().get(&name)?;
         let schema = tool.model_schema().as_object()?;
@@ -118,7 +118,7 @@ impl ServerHandler for Service {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let client = self.who.client(&context)?;
-        client.must(Action::CallTools)?;
+        client.must(Permission::CallTools)?;
         self.call(request, &client, &context).await?.into_tool()
     }
 
@@ -127,7 +127,7 @@ impl ServerHandler for Service {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.list(Listed::Prompts, request, &context).await
+        self.list(ListMethod::Prompts, request, &context).await
     }
 
     async fn get_prompt(
@@ -144,7 +144,7 @@ impl ServerHandler for Service {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.list(Listed::Resources, request, &context).await
+        self.list(ListMethod::Resources, request, &context).await
     }
 
     async fn list_resource_templates(
@@ -152,7 +152,7 @@ impl ServerHandler for Service {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.list(Listed::Templates, request, &context).await
+        self.list(ListMethod::Templates, request, &context).await
     }
 
     async fn read_resource(
@@ -217,7 +217,7 @@ impl ServerHandler for Service {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let client = self.reader(context.request_context())?;
-        let changes = Watch::new(&self.shared, &self.view, client.tenant().clone());
+        let changes = ChangeWatcher::new(&self.shared, &self.view, client.tenant().clone());
         let watching = async {
             let wanted = context.accepted().resource_subscriptions.iter().flatten();
             let mut watched = Vec::new();
@@ -250,12 +250,12 @@ impl ServerHandler for Service {
     }
 }
 
-impl Service {
+impl McpHandler {
     /// A page of a list: of the one server that is asked here, or of what all of
     /// them have.
     async fn list<T: DeserializeOwned>(
         &self,
-        what: Listed,
+        what: ListMethod,
         request: Option<PaginatedRequestParams>,
         context: &RequestContext<RoleServer>,
     ) -> Result<T, ErrorData> {

@@ -1,16 +1,17 @@
-//! What this server says of itself.
+//! The server's `initialize` result: its name, instructions and capabilities.
 //!
-//! One that stands for another says what that one says: a client that is told of
-//! prompts asks for them, and is answered with an error by a server that has none.
+//! `/mcp/PROVIDER` of an upstream server has that server's capabilities: a client
+//! that is told of prompts asks for them, and would get an error from a server
+//! without any.
 
 use rmcp::model::{Implementation, ProtocolVersion, ServerCapabilities, ServerConfig};
 use serde_json::{Value, json};
 
-use super::service::Service;
-use super::who::Client;
+use super::client::McpClient;
+use super::service::McpHandler;
 
-impl Service {
-    /// What it says where it stands for nobody else.
+impl McpHandler {
+    /// Its own introduction, without an upstream server.
     pub(super) fn own_introduction() -> ServerConfig {
         let own = Implementation::new("windlass", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities())
@@ -21,7 +22,7 @@ impl Service {
     /// What it says to a client. Of a server that cannot be asked it is not known
     /// what it has; all that it could have is promised then, so that a client finds
     /// it when the server is back.
-    pub(super) async fn introduction(&self, client: &Client) -> ServerConfig {
+    pub(super) async fn introduction(&self, client: &McpClient) -> ServerConfig {
         let own = Self::own_introduction();
         let Ok(Some(server)) = self.server(client).await else { return own };
         let mut said = match server.about().await {

@@ -1,5 +1,5 @@
-//! Prompts, resources and completion: what definitions offer, files that were
-//! kept, and what the server of a view offers.
+//! Prompts, resources and completion: those of definitions, stored files, and those of
+//! the upstream server of `/mcp/PROVIDER`.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
-//! What is wrong with a request that could not be read.
+//! Errors for requests that could not be parsed.
 //!
-//! A request that has the name of a method and not its form arrives as one that
-//! nobody knows. Its sender is told what is wrong with it.
+//! A request with a known method but invalid parameters arrives as an unknown one;
+//! its sender gets an error that says what is invalid.
 
-#![expect(deprecated, reason = "clients of the older era set levels")]
+#![expect(deprecated, reason = "clients with a session set levels")]
 
 use rmcp::model::{
     CallToolRequestParams, CompleteRequestParams, GetPromptRequestParams, InitializeRequestParams,
@@ -13,12 +13,12 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Methods of one era alone.
+/// Methods of only one of the two protocols.
 const OLDER: [&str; 4] =
     ["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 const NEWER: [&str; 1] = ["subscriptions/listen"];
 
-/// Why the parameters of a method do not fit; none where a client's era has no such
+/// Why the parameters of a method do not fit; none if the client's protocol has no such
 /// method.
 pub(super) fn fault(method: &str, params: Option<Value>, is_modern: bool) -> Option<String> {
     let others: &[&str] = if is_modern { &OLDER } else { &NEWER };

@@ -1,5 +1,5 @@
-//! What is remembered of servers, in the documents that all servers of a
-//! database share.
+//! What is known of MCP servers (their tools, versions and capabilities), cached in
+//! the documents that all servers on a database share.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const OWNED: &str = "mcp_servers";
 const SHARED: &str = "mcp_shared_servers";
 
 /// A notebook that outlives the process.
-pub(crate) struct KeptNotebook(pub(crate) Arc<dyn Documents>);
+pub(crate) struct StoredNotebook(pub(crate) Arc<dyn Documents>);
 
 fn place(owner: Option<&TenantId>) -> (&'static str, TenantId) {
     match owner {
@@ -22,7 +22,7 @@ fn place(owner: Option<&TenantId>) -> (&'static str, TenantId) {
     }
 }
 
-impl Notebook for KeptNotebook {
+impl Notebook for StoredNotebook {
     fn read<'a>(
         &'a self,
         owner: Option<&'a TenantId>,

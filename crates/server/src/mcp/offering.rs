@@ -1,4 +1,4 @@
-//! Prompts and resources: of definitions, of servers, and files that were kept.
+//! `prompts/*` and `resources/*`: of definitions, upstream servers and stored files.
 
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ErrorData, GetPromptRequestParams, ReadResourceRequestParams};
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 use windlass::definition::{PromptSpec, ResourceSpec};
 use windlass::{CallId, CallRequest, CallResult, OutputPart};
 
+use super::client::McpClient;
 use super::fetching::Fetched;
 use super::library;
-use super::reply::Reply;
-use super::requests::{Begun, Given, in_era};
-use super::service::{Service, read};
-use super::who::Client;
-use crate::state::identity::Action;
+use super::reply::McpReply;
+use super::requests::{ClientInput, RequestStart, for_protocol};
+use super::service::{McpHandler, read};
+use crate::state::identity::Permission;
 use crate::telemetry::McpTarget;
 
 /// Where files that were kept are.
@@ -21,18 +21,18 @@ const FILES: &str = "windlass://files/";
 /// The largest file that is read at once.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
-impl Service {
+impl McpHandler {
     /// Gets a prompt.
     pub(super) async fn prompt(
         &self,
         request: GetPromptRequestParams,
-        client: &Client,
+        client: &McpClient,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Reply, ErrorData> {
+    ) -> Result<McpReply, ErrorData> {
         let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } =
             request;
         let asked = json!(["prompts/get", name, arguments]).to_string();
-        let given = Given { answers: input_responses, state: request_state };
+        let given = ClientInput { answers: input_responses, state: request_state };
         let begin = self.begin_prompt(name, arguments, client, context);
         self.answer(client, context, asked, given, begin).await
     }
@@ -41,9 +41,9 @@ impl Service {
         &self,
         name: String,
         arguments: Option<Map<String, Value>>,
-        client: &Client,
+        client: &McpClient,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Begun, ErrorData> {
+    ) -> Result<RequestStart, ErrorData> {
         let own = match self.library(client).await? {
             Some(server) => Some((server, name.clone())),
             None => self.of_prompt(client, &name).await,
@@ -54,11 +54,11 @@ impl Service {
                 params["arguments"] = Value::Object(arguments);
             }
             let is_modern = client.is_modern;
-            let finish = move |answer| Ok(Reply::Prompt(read(in_era(is_modern, answer))?));
+            let finish = move |answer| Ok(McpReply::Prompt(read(for_protocol(is_modern, answer))?));
             let target = McpTarget::Prompt(name);
             let fetched = Fetched::Prompt;
             let running = self.begin_fetch(fetched, target, params, client, context, finish);
-            return Ok(Begun::Running(running));
+            return Ok(RequestStart::Running(running));
         }
         let known = self.known_prompts(client).into_iter().find(|prompt| prompt.name == name);
         let unknown = || ErrorData::invalid_params(format!("Unknown prompt: {name}"), None);
@@ -66,44 +66,44 @@ impl Service {
         let given = library::arguments(&prompt, arguments.as_ref())?;
         let Some(tool) = &prompt.tool else {
             let filled = library::fill(&prompt, &given, self.shared.lang);
-            return filled.map(|prompt| Begun::Done(Reply::Prompt(prompt)));
+            return filled.map(|prompt| RequestStart::Done(McpReply::Prompt(prompt)));
         };
         // A tool makes the messages: one that the client could call itself.
-        client.must(Action::CallTools)?;
+        client.must(Permission::CallTools)?;
         let tool = self.tool(client, tool).await.ok_or_else(unknown)?;
         let request = CallRequest::new(tool.name().as_str(), json!(given));
         let lang = self.shared.lang;
         let finish = move |result: CallResult| {
-            library::made_by_tool(&prompt, &result, lang).map(Reply::Prompt)
+            library::made_by_tool(&prompt, &result, lang).map(McpReply::Prompt)
         };
         let target = McpTarget::Prompt(name);
-        Ok(Begun::Running(self.begin(target, request, Some(&tool), client, context, finish)))
+        Ok(RequestStart::Running(self.begin(target, request, Some(&tool), client, context, finish)))
     }
 
     /// Reads a resource.
     pub(super) async fn resource(
         &self,
         request: ReadResourceRequestParams,
-        client: &Client,
+        client: &McpClient,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Reply, ErrorData> {
+    ) -> Result<McpReply, ErrorData> {
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
         let asked = json!(["resources/read", uri]).to_string();
-        let given = Given { answers: input_responses, state: request_state };
+        let given = ClientInput { answers: input_responses, state: request_state };
         let begin = self.begin_resource(uri, client, context);
         let done = self.answer(client, context, asked, given, begin).await;
-        done.map_err(|error| if client.is_modern { error } else { in_older_words(error) })
+        done.map_err(|error| if client.is_modern { error } else { for_session_protocol(error) })
     }
 
     async fn begin_resource(
         &self,
         uri: String,
-        client: &Client,
+        client: &McpClient,
         context: &RequestContext<RoleServer>,
-    ) -> Result<Begun, ErrorData> {
+    ) -> Result<RequestStart, ErrorData> {
         // Results of this engine are read here, whoever's tool gave them.
         if let Some(file) = self.file(&uri, client).await? {
-            return Ok(Begun::Done(file));
+            return Ok(RequestStart::Done(file));
         }
         let resources = self.known_resources(client);
         let server = match self.library(client).await? {
@@ -113,21 +113,22 @@ impl Service {
         };
         if let Some(server) = server {
             let is_modern = client.is_modern;
-            let finish = move |answer| Ok(Reply::Resource(read(in_era(is_modern, answer))?));
+            let finish =
+                move |answer| Ok(McpReply::Resource(read(for_protocol(is_modern, answer))?));
             let params = json!({"server": server.name(), "uri": uri});
             let target = McpTarget::Resource(uri);
             let fetched = Fetched::Resource;
             let running = self.begin_fetch(fetched, target, params, client, context, finish);
-            return Ok(Begun::Running(running));
+            return Ok(RequestStart::Running(running));
         }
         let (resource, names) = library::find(&resources, &uri).ok_or_else(|| unknown(&uri))?;
         let read = library::read(resource, &uri, &names).await?;
-        Ok(Begun::Done(Reply::Resource(read)))
+        Ok(RequestStart::Done(McpReply::Resource(read)))
     }
 
     /// Reads a file that was kept, if there is one at this address: what clients
     /// sent, or a result that was cut.
-    async fn file(&self, uri: &str, client: &Client) -> Result<Option<Reply>, ErrorData> {
+    async fn file(&self, uri: &str, client: &McpClient) -> Result<Option<McpReply>, ErrorData> {
         let id: Option<CallId> = uri.strip_prefix(FILES).and_then(|id| id.parse().ok());
         let Some(id) = id else { return Ok(None) };
         let records = self.shared.engine.records();
@@ -142,12 +143,12 @@ impl Service {
         let Some(part) = part else { return Ok(None) };
         let mut contents = json!({"uri": uri});
         library::put_bytes(&mut contents, part.bytes);
-        library::to_resource(&contents).map(|file| Some(Reply::Resource(file)))
+        library::to_resource(&contents).map(|file| Some(McpReply::Resource(file)))
     }
 
     /// The prompts of definitions that a client sees. One that a tool makes is seen
     /// by whoever sees the tool.
-    fn known_prompts(&self, client: &Client) -> Vec<PromptSpec> {
+    fn known_prompts(&self, client: &McpClient) -> Vec<PromptSpec> {
         let (engine, catalogue) = (&self.shared.engine, self.catalogue(client));
         let mut prompts = engine.library().prompts_for(client.tenant());
         prompts.retain(|prompt| {
@@ -158,25 +159,25 @@ impl Service {
         prompts
     }
 
-    fn known_resources(&self, client: &Client) -> Vec<ResourceSpec> {
+    fn known_resources(&self, client: &McpClient) -> Vec<ResourceSpec> {
         let mut resources = self.shared.engine.library().resources_for(client.tenant());
         resources.retain(|resource| client.sees(&resource.uri));
         resources
     }
 
-    pub(super) fn prompts(&self, client: &Client) -> Vec<Value> {
+    pub(super) fn prompts(&self, client: &McpClient) -> Vec<Value> {
         let prompts = self.known_prompts(client);
         prompts.iter().map(|prompt| library::list_prompt(prompt, self.shared.lang)).collect()
     }
 
-    pub(super) fn resources(&self, client: &Client, templates: bool) -> Vec<Value> {
+    pub(super) fn resources(&self, client: &McpClient, templates: bool) -> Vec<Value> {
         let resources = self.known_resources(client);
         let wanted = resources.iter().filter(|resource| resource.is_template == templates);
         wanted.map(|resource| library::list_resource(resource, self.shared.lang)).collect()
     }
 
     /// Values for an argument of a prompt, or for a name of a template.
-    pub(super) fn completion(&self, client: &Client, request: &Value) -> Value {
+    pub(super) fn completion(&self, client: &McpClient, request: &Value) -> Value {
         let typed = request["argument"]["value"].as_str().unwrap_or_default();
         let argument = request["argument"]["name"].as_str().unwrap_or_default();
         let wanted = &request["ref"];
@@ -198,8 +199,8 @@ impl Service {
 }
 
 /// The refusal of a resource that is not there, which has a code of its own in the
-/// older era.
-fn in_older_words(mut error: ErrorData) -> ErrorData {
+/// session-based protocol.
+fn for_session_protocol(mut error: ErrorData) -> ErrorData {
     let names_uri = error.data.as_ref().is_some_and(|data| data.get("uri").is_some());
     if error.code == ErrorCode::INVALID_PARAMS && names_uri {
         error.code = ErrorCode::RESOURCE_NOT_FOUND;

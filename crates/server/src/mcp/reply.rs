@@ -1,4 +1,4 @@
-//! What a request comes to.
+//! [`McpReply`]: the response to a request.
 
 use rmcp::model::{
     CallToolResponse, CallToolResult, ErrorCode, ErrorData, GetPromptResponse, GetPromptResult,
@@ -7,8 +7,8 @@ use rmcp::model::{
 use windlass::{CallResult, Error, Lang};
 use windlass_executors::mcp::{ProtocolError, convert};
 
-/// The end of a request that may ask back.
-pub(super) enum Reply {
+/// The response to a request that may elicit answers first.
+pub(super) enum McpReply {
     Tool(CallToolResult),
     Prompt(GetPromptResult),
     Resource(ReadResourceResult),
@@ -16,7 +16,7 @@ pub(super) enum Reply {
     Asks(InputRequiredResult),
 }
 
-impl Reply {
+impl McpReply {
     pub(super) fn into_tool(self) -> Result<CallToolResponse, ErrorData> {
         match self {
             Self::Tool(result) => Ok(result.into()),

@@ -1,7 +1,7 @@
-//! What running calls report, each to whoever follows it.
+//! [`CallReports`]: progress of running calls, delivered to the client of each.
 //!
-//! One subscription serves all clients: with one a call, every event would be
-//! copied to every client that waits.
+//! One event subscription serves all clients: one for each call would copy every
+//! event to every waiting client.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -13,57 +13,57 @@ use windlass::{CallId, Content, Engine, EventBody, Subscription};
 /// What a slow client may be behind; then reports are left out.
 const BEHIND: usize = 128;
 
-/// Something that a call reports.
-pub(super) enum Report {
+/// A report of a call.
+pub(super) enum CallReport {
     /// How far it is.
     Progress(Content),
     /// It has ended; nothing comes after this.
     Ended,
 }
 
-type Followed = Arc<Mutex<HashMap<CallId, mpsc::Sender<Report>>>>;
+type ReportSenders = Arc<Mutex<HashMap<CallId, mpsc::Sender<CallReport>>>>;
 
-/// All calls that somebody follows.
+/// All calls whose progress clients follow.
 #[derive(Default)]
-pub(super) struct Reports {
-    followed: Followed,
+pub(super) struct CallReports {
+    followed: ReportSenders,
     started: OnceLock<()>,
 }
 
-/// One call that somebody follows.
-pub(super) struct Following {
+/// One call whose progress a client follows.
+pub(super) struct FollowedCall {
     id: CallId,
-    followed: Followed,
-    pub(super) reports: mpsc::Receiver<Report>,
+    followed: ReportSenders,
+    pub(super) reports: mpsc::Receiver<CallReport>,
 }
 
-impl Reports {
+impl CallReports {
     /// Follows a call from before it begins.
-    pub(super) fn follow(&self, engine: &Engine, id: CallId) -> Following {
+    pub(super) fn follow(&self, engine: &Engine, id: CallId) -> FollowedCall {
         self.started.get_or_init(|| {
             // Now, and not when the task runs: the call may report before that.
             tokio::spawn(deliver(engine.events(), Arc::clone(&self.followed)));
         });
         let (sender, reports) = mpsc::channel(BEHIND);
         self.followed.lock().insert(id, sender);
-        Following { id, followed: Arc::clone(&self.followed), reports }
+        FollowedCall { id, followed: Arc::clone(&self.followed), reports }
     }
 }
 
-impl Drop for Following {
+impl Drop for FollowedCall {
     fn drop(&mut self) {
         self.followed.lock().remove(&self.id);
     }
 }
 
-async fn deliver(mut events: Subscription, followed: Followed) {
+async fn deliver(mut events: Subscription, followed: ReportSenders) {
     while let Some(event) = events.next().await {
         let (id, report) = match &event.body {
             EventBody::ExecutionProgress { call, progress } => {
-                (call.call_id, Report::Progress(progress.clone()))
+                (call.call_id, CallReport::Progress(progress.clone()))
             }
             EventBody::ExecutionCompleted { call, .. }
-            | EventBody::ExecutionFailed { call, .. } => (call.call_id, Report::Ended),
+            | EventBody::ExecutionFailed { call, .. } => (call.call_id, CallReport::Ended),
             _ => continue,
         };
         let sender = followed.lock().get(&id).cloned();

@@ -1,4 +1,5 @@
-//! The requests that take time, and may ask back before they are done.
+//! Long-running requests, which may ask the client before they are done
+//! (elicitation).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,28 +16,28 @@ use windlass::{
 };
 use windlass_executors::mcp::{Asker, Server};
 
-use super::asking::{self, Mailbox, Pause};
-use super::reply::{self, Reply};
-use super::running::{Conversation, Running, Work, level_name};
-use super::service::{Service, Session, read};
-use super::shares::Owner;
-use super::who::Client;
-use crate::human::parked::Binding;
+use super::client::McpClient;
+use super::mailbox::{self, Mailbox, Pause};
+use super::reply::{self, McpReply};
+use super::running::{ClientExchange, RequestWork, RunningRequest, level_name};
+use super::service::{ClientSession, McpHandler, read};
+use super::shares::ShareOwner;
+use crate::human::parked::RequestBinding;
 use crate::telemetry::{self, McpFailure, McpRequest, McpSpan, McpTarget};
 
 /// What a request brings of the rounds before it: answers, and what they belong to.
-pub(super) struct Given {
+pub(super) struct ClientInput {
     pub(super) answers: Option<InputResponses>,
     pub(super) state: Option<String>,
 }
 
-/// How a request begins: with its end, or with work.
-pub(super) enum Begun {
-    Done(Reply),
-    Running(Running),
+/// How a request starts: done at once, or running.
+pub(super) enum RequestStart {
+    Done(McpReply),
+    Running(RunningRequest),
 }
 
-impl Service {
+impl McpHandler {
     pub(super) fn failed(&self, error: &Error) -> ErrorData {
         reply::of_error(error, self.shared.lang)
     }
@@ -45,39 +46,42 @@ impl Service {
     pub(super) async fn pass<T: DeserializeOwned>(
         &self,
         server: &Server,
-        client: &Client,
+        client: &McpClient,
         method: &str,
         params: Value,
     ) -> Result<T, ErrorData> {
         let limit = self.shared.engine.settings().default_timeout;
         let answer = tokio::time::timeout(limit, server.ask(method, &params, None, None)).await;
         let answer = answer.unwrap_or_else(|_| Err(late(server, method)));
-        read(in_era(client.is_modern, answer.map_err(|error| self.failed(&error))?))
+        read(for_protocol(client.is_modern, answer.map_err(|error| self.failed(&error))?))
     }
 
     /// Answers a request: goes on with the one that waited for these answers, or
     /// begins it. `asked` is what has to be the same when they come.
     pub(super) async fn answer(
         &self,
-        client: &Client,
+        client: &McpClient,
         context: &RequestContext<RoleServer>,
         asked: String,
-        given: Given,
-        begin: impl Future<Output = Result<Begun, ErrorData>>,
-    ) -> Result<Reply, ErrorData> {
-        let binding = Binding {
-            owner: Owner { tenant: client.tenant().clone(), key: client.identity.key_id.clone() },
+        given: ClientInput,
+        begin: impl Future<Output = Result<RequestStart, ErrorData>>,
+    ) -> Result<McpReply, ErrorData> {
+        let binding = RequestBinding {
+            owner: ShareOwner {
+                tenant: client.tenant().clone(),
+                key: client.identity.key_id.clone(),
+            },
             request: asked,
         };
         let (session, parked) = (&self.session, &self.shared.parked);
-        let conversation = Conversation { context, client, session, parked, binding };
+        let conversation = ClientExchange { context, client, session, parked, binding };
         let answers = given.answers.as_ref();
         if let Some(state) = given.state {
             return conversation.resume(&state, answers).await;
         }
         match begin.await? {
-            Begun::Done(reply) => Ok(reply),
-            Begun::Running(running) => conversation.run(running, answers).await,
+            RequestStart::Done(reply) => Ok(reply),
+            RequestStart::Running(running) => conversation.run(running, answers).await,
         }
     }
 
@@ -87,10 +91,10 @@ impl Service {
         target: McpTarget,
         request: CallRequest,
         tool: Option<&Tool>,
-        client: &Client,
+        client: &McpClient,
         context: &RequestContext<RoleServer>,
-        finish: impl FnOnce(CallResult) -> Result<Reply, ErrorData> + Send + 'static,
-    ) -> Running {
+        finish: impl FnOnce(CallResult) -> Result<McpReply, ErrorData> + Send + 'static,
+    ) -> RunningRequest {
         let id = CallId::at(Timestamp::now());
         let mut pause = Pause::default();
         if can_be_asked(context) {
@@ -117,21 +121,21 @@ impl Service {
         if let Some(trace) = trace {
             request = request.trace(trace);
         }
-        // Clients of the newer era say which reports they want.
+        // Clients of the stateless protocol say which reports they want.
         let is_followed = context.meta.get_progress_token().is_some()
             || context.meta.log_level().is_some()
             || !client.is_modern;
         let following = is_followed.then(|| self.shared.reports.follow(&self.shared.engine, id));
         let engine = self.shared.engine.clone();
         let tracer = self.shared.tracer.clone();
-        let work: Work = Box::pin(async move {
+        let work: RequestWork = Box::pin(async move {
             let answer = finish(engine.call(request).await);
             if let (Some(tracer), Some(span)) = (tracer, span) {
                 tracer.mcp(span.end(failure(&answer)));
             }
             answer
         });
-        Running { work, stop, questions, following }
+        RunningRequest { work, stop, questions, following }
     }
 
     /// The span of a request, where spans are told to somebody, and where in a
@@ -140,7 +144,7 @@ impl Service {
     fn trace(
         &self,
         target: McpTarget,
-        client: &Client,
+        client: &McpClient,
         context: &RequestContext<RoleServer>,
     ) -> (Option<McpSpan>, Option<TraceContext>) {
         let named = telemetry::from_meta(&context.meta);
@@ -160,18 +164,18 @@ impl Service {
 }
 
 /// How an answer tells of a failure, if it does.
-fn failure(answer: &Result<Reply, ErrorData>) -> Option<McpFailure> {
+fn failure(answer: &Result<McpReply, ErrorData>) -> Option<McpFailure> {
     match answer {
         Err(error) => Some(McpFailure::Protocol(error.code.0)),
-        Ok(Reply::Tool(result)) if result.is_error == Some(true) => Some(McpFailure::Tool),
+        Ok(McpReply::Tool(result)) if result.is_error == Some(true) => Some(McpFailure::Tool),
         Ok(_) => None,
     }
 }
 
-/// An asker for whoever made a request, and where its questions come out.
+/// An asker for the client of a request, and the mailbox of its questions.
 fn channel(context: &RequestContext<RoleServer>, pause: Pause) -> (Asker, Arc<Mailbox>) {
     let capabilities = serde_json::to_value(context.client_capabilities().unwrap_or_default());
-    asking::channel(capabilities.unwrap_or_default(), pause)
+    mailbox::channel(capabilities.unwrap_or_default(), pause)
 }
 
 fn late(server: &Server, method: &str) -> Error {
@@ -179,15 +183,15 @@ fn late(server: &Server, method: &str) -> Error {
     Error::new(ErrorKind::Timeout, why)
 }
 
-/// Whether a client has said that it answers questions.
+/// Whether a client supports elicitation.
 pub(super) fn can_be_asked(context: &RequestContext<RoleServer>) -> bool {
     context.client_capabilities().is_some_and(|can| can != ClientCapabilities::default())
 }
 
-/// An answer as a client of its era reads it, whichever era the server is of that
+/// An answer as the protocol of its client has it, whichever the server is of that
 /// gave it. The newer one wants to be told that a result is complete; the older
 /// one knows neither that nor how long a result stays good, and for whom.
-pub(super) fn in_era(is_modern: bool, mut answer: Value) -> Value {
+pub(super) fn for_protocol(is_modern: bool, mut answer: Value) -> Value {
     if let Value::Object(answer) = &mut answer {
         if is_modern {
             answer.entry("resultType").or_insert_with(|| "complete".into());
@@ -199,12 +203,12 @@ pub(super) fn in_era(is_modern: bool, mut answer: Value) -> Value {
     answer
 }
 
-/// The least of the messages that a client reads: one of the newer era says so
+/// The least of the messages that a client reads: one without a session says so
 /// with the request, one of the older has said so before.
 fn log_level(
-    client: &Client,
+    client: &McpClient,
     context: &RequestContext<RoleServer>,
-    session: &Session,
+    session: &ClientSession,
 ) -> Option<String> {
     if !client.is_modern {
         return Some(level_name(session.level()).to_owned());

@@ -1,4 +1,5 @@
-//! A request while it runs: its end, its reports and its questions.
+//! [`RunningRequest`]: a request in progress, with its result, progress and
+//! questions.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,52 +15,52 @@ use tokio::time::timeout;
 use windlass::{BoxFuture, CancellationToken, Content};
 use windlass_executors::mcp::convert::{Progress, to_progress};
 
-use super::asking::{self, Mailbox, Question};
-use super::reply::Reply;
-use super::reports::{Following, Report};
-use super::service::Session;
-use super::who::Client;
-use crate::human::parked::{Binding, Parked, Waiting};
+use super::client::McpClient;
+use super::mailbox::{self, Mailbox, MailboxQuestion};
+use super::reply::McpReply;
+use super::reports::{CallReport, FollowedCall};
+use super::service::ClientSession;
+use crate::human::parked::{ParkedCall, ParkedCalls, RequestBinding};
 
 /// How long the last reports of a call that has ended are waited for.
 const LAST_REPORTS: Duration = Duration::from_millis(50);
 
-pub(super) type Work = BoxFuture<'static, Result<Reply, ErrorData>>;
+pub(super) type RequestWork = BoxFuture<'static, Result<McpReply, ErrorData>>;
 
-/// A request that is worked on.
-pub(crate) struct Running {
-    pub(super) work: Work,
+/// A request in progress.
+pub(crate) struct RunningRequest {
+    pub(super) work: RequestWork,
     pub(super) stop: CancellationToken,
     pub(super) questions: Arc<Mailbox>,
-    pub(super) following: Option<Following>,
+    pub(super) following: Option<FollowedCall>,
 }
 
-/// The client that a request came from.
-pub(super) struct Conversation<'c> {
+/// The exchange with the client of a request.
+pub(super) struct ClientExchange<'c> {
     pub(super) context: &'c RequestContext<RoleServer>,
-    pub(super) client: &'c Client,
-    pub(super) session: &'c Arc<Session>,
-    pub(super) parked: &'c Parked,
-    pub(super) binding: Binding,
+    pub(super) client: &'c McpClient,
+    pub(super) session: &'c Arc<ClientSession>,
+    pub(super) parked: &'c ParkedCalls,
+    pub(super) binding: RequestBinding,
 }
 
-enum Step {
-    Done(Result<Reply, ErrorData>),
-    Asked(Question),
+enum RequestStep {
+    Done(Result<McpReply, ErrorData>),
+    Asked(MailboxQuestion),
 }
 
-impl Conversation<'_> {
+impl ClientExchange<'_> {
     /// Lets a request run until it ends or the client is asked.
     pub(super) async fn run(
         &self,
-        mut running: Running,
+        mut running: RunningRequest,
         given: Option<&InputResponses>,
-    ) -> Result<Reply, ErrorData> {
+    ) -> Result<McpReply, ErrorData> {
         let mut relay = Relay::new(self.context, self.session, self.client.is_modern);
         loop {
             match self.step(&mut running, &mut relay).await {
-                Step::Done(done) => return done,
-                Step::Asked(asked) => match asking::pick(&asked.questions, given) {
+                RequestStep::Done(done) => return done,
+                RequestStep::Asked(asked) => match mailbox::pick(&asked.questions, given) {
                     // What comes with the request is answered before it is asked.
                     Some(answers) => drop(asked.answer.send(Ok(answers))),
                     None if self.client.is_modern => return self.park(running, asked),
@@ -78,9 +79,9 @@ impl Conversation<'_> {
         &self,
         state: &str,
         given: Option<&InputResponses>,
-    ) -> Result<Reply, ErrorData> {
+    ) -> Result<McpReply, ErrorData> {
         let waiting = self.parked.take(state, &self.binding)?;
-        let Some(answers) = asking::pick(waiting.questions(), given) else {
+        let Some(answers) = mailbox::pick(waiting.questions(), given) else {
             // Asked again for what is missing or makes no sense.
             return self.park(waiting.running, waiting.asked);
         };
@@ -88,8 +89,12 @@ impl Conversation<'_> {
         self.run(waiting.running, given).await
     }
 
-    fn park(&self, mut running: Running, asked: Question) -> Result<Reply, ErrorData> {
-        let Some(requests) = asking::to_requests(&asked.questions) else {
+    fn park(
+        &self,
+        mut running: RunningRequest,
+        asked: MailboxQuestion,
+    ) -> Result<McpReply, ErrorData> {
+        let Some(requests) = mailbox::to_requests(&asked.questions) else {
             return Err(ErrorData::internal_error("a tool asked for what cannot be asked", None));
         };
         // From here on nobody polls it but itself.
@@ -98,11 +103,11 @@ impl Conversation<'_> {
             let done = work.await;
             done.unwrap_or_else(|_| Err(ErrorData::internal_error("the call was lost", None)))
         });
-        let state = self.parked.put(Waiting { running, asked }, self.binding.clone())?;
-        Ok(Reply::Asks(InputRequiredResult::new(Some(requests), Some(state))))
+        let state = self.parked.put(ParkedCall { running, asked }, self.binding.clone())?;
+        Ok(McpReply::Asks(InputRequiredResult::new(Some(requests), Some(state))))
     }
 
-    async fn step(&self, running: &mut Running, relay: &mut Relay<'_>) -> Step {
+    async fn step(&self, running: &mut RunningRequest, relay: &mut Relay<'_>) -> RequestStep {
         let mut stopped = false;
         loop {
             let reports = async {
@@ -114,10 +119,10 @@ impl Conversation<'_> {
             tokio::select! {
                 biased;
                 Some(report) = reports => relay.pass(report).await,
-                asked = running.questions.recv() => return Step::Asked(asked),
+                asked = running.questions.recv() => return RequestStep::Asked(asked),
                 done = &mut running.work => {
                     relay.last(running.following.take()).await;
-                    return Step::Done(done);
+                    return RequestStep::Done(done);
                 }
                 () = self.context.ct.cancelled(), if !stopped => {
                     // The call ends soon, and is recorded; then this does.
@@ -128,16 +133,16 @@ impl Conversation<'_> {
         }
     }
 
-    /// Asks a client of the older era while the call goes on; returns the end of
+    /// Asks a client with a session while the call goes on; returns the end of
     /// the call, should it come first.
     async fn ask(
         &self,
-        running: &mut Running,
-        asked: Question,
+        running: &mut RunningRequest,
+        asked: MailboxQuestion,
         relay: &mut Relay<'_>,
-    ) -> Option<Result<Reply, ErrorData>> {
-        let Question { questions, answer } = asked;
-        let mut asking = pin!(asking::ask_peer(&self.context.peer, questions));
+    ) -> Option<Result<McpReply, ErrorData>> {
+        let MailboxQuestion { questions, answer } = asked;
+        let mut asking = pin!(mailbox::ask_peer(&self.context.peer, questions));
         let mut stopped = false;
         loop {
             tokio::select! {
@@ -169,7 +174,11 @@ struct Relay<'c> {
 }
 
 impl<'c> Relay<'c> {
-    fn new(context: &'c RequestContext<RoleServer>, session: &Session, is_modern: bool) -> Self {
+    fn new(
+        context: &'c RequestContext<RoleServer>,
+        session: &ClientSession,
+        is_modern: bool,
+    ) -> Self {
         let level = match is_modern {
             // Each request says for itself.
             true => context.meta.log_level().map(|level| rank(&json!(level))),
@@ -179,10 +188,10 @@ impl<'c> Relay<'c> {
         Self { peer: &context.peer, token, level, steps: 0, ended: false }
     }
 
-    async fn pass(&mut self, report: Report) {
+    async fn pass(&mut self, report: CallReport) {
         match report {
-            Report::Ended => self.ended = true,
-            Report::Progress(progress) => self.tell(&progress).await,
+            CallReport::Ended => self.ended = true,
+            CallReport::Progress(progress) => self.tell(&progress).await,
         }
     }
 
@@ -215,7 +224,7 @@ impl<'c> Relay<'c> {
     }
 
     /// Passes on what is still on its way when a call has ended.
-    async fn last(&mut self, following: Option<Following>) {
+    async fn last(&mut self, following: Option<FollowedCall>) {
         let Some(mut following) = following else { return };
         // Who reports nothing at all is not waited for.
         while let Ok(report) = following.reports.try_recv() {
@@ -226,7 +235,7 @@ impl<'c> Relay<'c> {
         }
         let rest = async {
             while let Some(report) = following.reports.recv().await {
-                if matches!(report, Report::Ended) {
+                if matches!(report, CallReport::Ended) {
                     return;
                 }
                 self.pass(report).await;

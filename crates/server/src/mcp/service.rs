@@ -1,4 +1,4 @@
-//! [`Service`]: the engine, as one client sees it.
+//! [`McpHandler`]: the engine as one client sees it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,49 +14,49 @@ use windlass::{Engine, Lang, TenantId, Tool};
 use windlass_executors::mcp::{Server, Servers, Watching};
 
 use super::catalogue::Catalogue;
+use super::client::{ClientAuth, McpClient, ServedTools};
 use super::fetching;
-use super::reports::Reports;
-use super::who::{Client, View, Who};
-use crate::human::parked::Parked;
-use crate::human::questions::Questions;
+use super::reports::CallReports;
+use crate::human::parked::ParkedCalls;
+use crate::human::questions::CallQuestions;
 use crate::prerequisites::Prerequisites;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 use crate::telemetry::Tracer;
 
-/// How many tools a client is told of at once, if nobody says otherwise.
+/// Default limit of listed tools.
 pub(crate) const MAX_TOOLS: usize = 100;
 /// How many resources a session may watch.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 1_000;
 
-/// What all clients share.
-pub(crate) struct Shared {
+/// The shared state of all MCP clients.
+pub(crate) struct McpState {
     pub(crate) engine: Engine,
     pub(crate) servers: Option<Arc<Servers>>,
-    /// Where it is said which calls wait for answers.
-    pub(super) questions: Arc<Questions>,
+    /// Which calls wait for answers.
+    pub(super) questions: Arc<CallQuestions>,
     pub(crate) lang: Lang,
     /// More tools than this are behind a search.
     pub(crate) max_tools: usize,
     /// Which built-in tools cannot work yet.
     pub(super) prerequisites: Option<Prerequisites>,
-    pub(super) parked: Parked,
-    pub(super) reports: Reports,
-    /// Where spans go, if they go anywhere.
+    pub(super) parked: ParkedCalls,
+    pub(super) reports: CallReports,
+    /// The exporter of traces, if there is one.
     pub(super) tracer: Option<Arc<Tracer>>,
 }
 
-impl Shared {
+impl McpState {
     pub(crate) fn new(
         engine: Engine,
         servers: Option<Arc<Servers>>,
-        questions: Arc<Questions>,
+        questions: Arc<CallQuestions>,
         lang: Lang,
         max_tools: usize,
         prerequisites: Option<Prerequisites>,
         tracer: Option<Arc<Tracer>>,
     ) -> Arc<Self> {
         servers.iter().for_each(|servers| fetching::register(&engine, servers));
-        let (parked, reports) = (Parked::default(), Reports::default());
+        let (parked, reports) = (ParkedCalls::default(), CallReports::default());
         Arc::new(Self {
             engine,
             servers,
@@ -71,17 +71,17 @@ impl Shared {
     }
 }
 
-/// What is known of a client of the older era from one request to the next. With
+/// What is known of a client with a session from one request to the next. With
 /// it ends what it watches.
 #[derive(Default)]
-pub(super) struct Session {
+pub(super) struct ClientSession {
     pub(super) tenant: Mutex<Option<TenantId>>,
     level: AtomicU8,
     /// The resources, each with its server's word where it is a server's.
     subscribed: Mutex<HashMap<String, Option<Watching>>>,
 }
 
-impl Session {
+impl ClientSession {
     pub(super) fn level(&self) -> u8 {
         self.level.load(Ordering::Relaxed)
     }
@@ -114,26 +114,26 @@ impl Session {
 
 /// The engine, as one client sees it.
 #[derive(Clone)]
-pub(crate) struct Service {
-    pub(super) shared: Arc<Shared>,
-    pub(super) who: Who,
-    pub(super) view: View,
-    pub(super) session: Arc<Session>,
+pub(crate) struct McpHandler {
+    pub(super) shared: Arc<McpState>,
+    pub(super) who: ClientAuth,
+    pub(super) view: ServedTools,
+    pub(super) session: Arc<ClientSession>,
 }
 
-impl Service {
-    pub(crate) fn new(shared: &Arc<Shared>, who: Who, view: View) -> Self {
+impl McpHandler {
+    pub(crate) fn new(shared: &Arc<McpState>, who: ClientAuth, view: ServedTools) -> Self {
         Self { shared: Arc::clone(shared), who, view, session: Arc::default() }
     }
 
-    pub(super) fn catalogue<'c>(&'c self, client: &'c Client) -> Catalogue<'c> {
-        let Shared { engine, lang, .. } = &*self.shared;
+    pub(super) fn catalogue<'c>(&'c self, client: &'c McpClient) -> Catalogue<'c> {
+        let McpState { engine, lang, .. } = &*self.shared;
         Catalogue { engine, view: &self.view, client, lang: *lang }
     }
 
     /// The tool that a client means. Right after a start a server may not have said
     /// yet what it has, so that a tool which nobody knows is waited for.
-    pub(super) async fn tool(&self, client: &Client, name: &str) -> Option<Arc<Tool>> {
+    pub(super) async fn tool(&self, client: &McpClient, name: &str) -> Option<Arc<Tool>> {
         if let Some(known) = self.catalogue(client).find(name) {
             return Some(known);
         }
@@ -144,7 +144,7 @@ impl Service {
 
     /// Waits until it is known which tools a client sees; fails where that is up
     /// to a server which cannot be asked.
-    pub(super) async fn settled(&self, client: &Client) -> Result<(), ErrorData> {
+    pub(super) async fn settled(&self, client: &McpClient) -> Result<(), ErrorData> {
         if let Some(server) = self.server(client).await? {
             server.listed().await.map_err(|error| self.failed(&error))?;
         } else if let Some(servers) = &self.shared.servers {
@@ -154,8 +154,11 @@ impl Service {
     }
 
     /// The server that a view is about.
-    pub(super) async fn server(&self, client: &Client) -> Result<Option<Arc<Server>>, ErrorData> {
-        let View::Provider(name) = &self.view else { return Ok(None) };
+    pub(super) async fn server(
+        &self,
+        client: &McpClient,
+    ) -> Result<Option<Arc<Server>>, ErrorData> {
+        let ServedTools::Provider(name) = &self.view else { return Ok(None) };
         let servers = self.shared.servers.as_ref();
         let server = servers.and_then(|servers| servers.get_for(client.tenant(), name));
         match server {
@@ -169,7 +172,10 @@ impl Service {
     }
 
     /// The same for its prompts and resources, which not every key shows.
-    pub(super) async fn library(&self, client: &Client) -> Result<Option<Arc<Server>>, ErrorData> {
+    pub(super) async fn library(
+        &self,
+        client: &McpClient,
+    ) -> Result<Option<Arc<Server>>, ErrorData> {
         let server = self.server(client).await?;
         match &server {
             Some(own) if !client.sees_all_of(own.name()) => {
@@ -183,7 +189,7 @@ impl Service {
     /// Watches a resource, if it is one of a server.
     pub(super) async fn watch(
         &self,
-        client: &Client,
+        client: &McpClient,
         uri: &str,
     ) -> Result<Option<Watching>, ErrorData> {
         let server = match self.library(client).await? {
@@ -200,7 +206,7 @@ impl Service {
     /// definition's.
     pub(super) async fn completed(
         &self,
-        client: &Client,
+        client: &McpClient,
         mut request: Value,
     ) -> Result<CompleteResult, ErrorData> {
         let wanted = &request["ref"];
@@ -223,9 +229,12 @@ impl Service {
         }
     }
 
-    pub(super) fn reader(&self, context: &RequestContext<RoleServer>) -> Result<Client, ErrorData> {
+    pub(super) fn reader(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<McpClient, ErrorData> {
         let client = self.who.client(context)?;
-        client.must(Action::ReadTools)?;
+        client.must(Permission::ReadTools)?;
         Ok(client)
     }
 }

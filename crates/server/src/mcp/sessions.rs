@@ -1,10 +1,11 @@
-//! The sessions of clients of the older era: bounded, and each its owner's alone.
+//! Sessions of the session-based protocol: limited, and bound to the key that began
+//! them.
 //!
-//! A session costs memory and tasks until it is silent for too long, and any key
-//! may begin them without end. So they are [`Shares`]: of a key, of a tenant, of
-//! all. `rmcp` asks a session manager about sessions by their ids alone;
-//! [`OwnSessions`] is made for one request and knows who asks, so that a session
-//! which is not known to be theirs is not there.
+//! A session uses memory and tasks until it is idle for too long, and any key could
+//! begin sessions without end. So they are kept in [`FairShares`] by key and tenant.
+//! `rmcp` asks its session manager about a session by its id alone; [`OwnSessions`] is
+//! made for one request and knows the caller, so that the session of another caller
+//! is not found.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,20 +22,20 @@ use rmcp::transport::streamable_http_server::session::{
 };
 use windlass::TenantId;
 
-use super::shares::{Bounds, Owner, Shares};
-use super::who::View;
+use super::client::ServedTools;
+use super::shares::{FairShares, ShareBounds, ShareOwner};
 use crate::state::identity::Identity;
 
 /// How long a session may be silent.
 const IDLE: Duration = Duration::from_secs(30 * 60);
-/// How many sessions are kept, if nobody says otherwise.
+/// Default limit of sessions.
 pub(crate) const MAX_SESSIONS: usize = 10_000;
 
 /// All sessions.
 pub(crate) struct Sessions {
     all: LocalSessionManager,
     /// Whose they are, and at which address.
-    shares: Mutex<Shares<View>>,
+    shares: Mutex<FairShares<ServedTools>>,
 }
 
 impl Sessions {
@@ -43,28 +44,28 @@ impl Sessions {
         config.keep_alive = Some(IDLE);
         let mut all = LocalSessionManager::default();
         all.session_config = config;
-        Arc::new(Self { all, shares: Mutex::new(Shares::new(Bounds::of(max_sessions))) })
+        Arc::new(Self { all, shares: Mutex::new(FairShares::new(ShareBounds::of(max_sessions))) })
     }
 
     /// Whether a session was begun by this owner at this address.
-    pub(super) fn has(&self, owner: &Owner, view: &View, id: &str) -> bool {
+    pub(super) fn has(&self, owner: &ShareOwner, view: &ServedTools, id: &str) -> bool {
         self.shares.lock().touch(owner, id).is_some_and(|at| at == view)
     }
 
     /// How many sessions a tenant and its key have, each with the most that they may
     /// have.
     pub(crate) fn counts(&self, who: &Identity) -> [(usize, usize); 2] {
-        let owner = Owner { tenant: who.tenant.clone(), key: Arc::clone(&who.key_id) };
+        let owner = ShareOwner { tenant: who.tenant.clone(), key: Arc::clone(&who.key_id) };
         self.shares.lock().counts(&owner)
     }
 
     /// Ends the sessions of a tenant at the address of a provider that is gone.
-    pub(super) fn end_view(self: &Arc<Self>, tenant: &TenantId, view: &View) {
+    pub(super) fn end_view(self: &Arc<Self>, tenant: &TenantId, view: &ServedTools) {
         let ended = self.shares.lock().take_if(Some(tenant), |at| at == view);
         ended.into_iter().for_each(|(id, _)| self.end(id));
     }
 
-    /// Nobody waits for the end of a session: its worker may be busy.
+    /// Does not wait for the end of a session: its worker may be busy.
     fn end(self: &Arc<Self>, id: String) {
         let sessions = Arc::clone(self);
         tokio::spawn(async move { sessions.all.close_session(&id.into()).await });
@@ -74,13 +75,13 @@ impl Sessions {
 /// The sessions, for one request.
 pub(super) struct OwnSessions {
     pub(super) sessions: Arc<Sessions>,
-    pub(super) owner: Owner,
-    pub(super) view: View,
+    pub(super) owner: ShareOwner,
+    pub(super) view: ServedTools,
     refused: AtomicBool,
 }
 
 impl OwnSessions {
-    pub(super) fn new(sessions: &Arc<Sessions>, owner: Owner, view: View) -> Arc<Self> {
+    pub(super) fn new(sessions: &Arc<Sessions>, owner: ShareOwner, view: ServedTools) -> Arc<Self> {
         let (sessions, refused) = (Arc::clone(sessions), AtomicBool::new(false));
         Arc::new(Self { sessions, owner, view, refused })
     }
@@ -108,7 +109,7 @@ impl OwnSessions {
 /// A session that is used by a request.
 struct InUse {
     sessions: Arc<Sessions>,
-    owner: Owner,
+    owner: ShareOwner,
     id: SessionId,
 }
 
@@ -212,9 +213,9 @@ mod tests {
     #[tokio::test]
     async fn sessions_that_are_begun_and_left_are_counted_and_really_end() {
         let sessions = Sessions::new(20);
-        let owner = Owner { tenant: TenantId::default(), key: "k".into() };
+        let owner = ShareOwner { tenant: TenantId::default(), key: "k".into() };
         for _ in 0..50 {
-            let own = OwnSessions::new(&sessions, owner.clone(), View::All);
+            let own = OwnSessions::new(&sessions, owner.clone(), ServedTools::All);
             let created = Box::pin(own.create_session());
             // Whoever hangs up may do so at any moment.
             let _ = tokio::time::timeout(Duration::ZERO, created).await;
@@ -226,7 +227,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(sessions.all.sessions.read().await.len(), 2);
-        let other = OwnSessions::new(&sessions, owner, View::Provider("p".to_owned()));
+        let other = OwnSessions::new(&sessions, owner, ServedTools::Provider("p".to_owned()));
         for id in sessions.all.sessions.read().await.keys() {
             assert!(!other.has_session(id).await.unwrap(), "it is of another address");
         }

@@ -1,13 +1,12 @@
-//! What clients make a server keep, shared fairly among them.
+//! [`FairShares`]: bounded storage, shared fairly among tenants and keys.
 //!
-//! Whatever a caller can have made without end is bounded three times: for its
-//! key, for its tenant, and for everybody. A key that has its share makes room
-//! with its own idle entries, oldest first, and is refused where it has none. A
-//! tenant or a server that is full makes room with the entries of whoever has the
-//! most, so that nobody's greed is another's loss.
+//! Whatever a client can create without end has three limits: for its key, for its
+//! tenant, and in total. A key at its limit evicts its own idle entries, oldest first,
+//! and is refused if it has none. At the limit of a tenant or the total, entries of
+//! the largest holder are evicted, so that no client can starve the others.
 //!
-//! An entry is found by its owner and its id together: there is no way to look at
-//! one that is somebody else's.
+//! An entry is looked up by its owner and its id together: the entry of another
+//! owner cannot be reached.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,22 +14,22 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use windlass::TenantId;
 
-/// Whose an entry is.
+/// The owner of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Owner {
+pub(crate) struct ShareOwner {
     pub(crate) tenant: TenantId,
     pub(crate) key: Arc<str>,
 }
 
-/// How many entries there may be.
+/// The limits of entries.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct ShareBounds {
     pub(crate) key: usize,
     pub(crate) tenant: usize,
     pub(crate) total: usize,
 }
 
-impl Bounds {
+impl ShareBounds {
     /// Half of them for a tenant, and a tenth for a key.
     pub(crate) fn of(total: usize) -> Self {
         let total = total.max(1);
@@ -39,9 +38,9 @@ impl Bounds {
 }
 
 /// Entries by owner and id.
-pub(crate) struct Shares<V> {
-    bounds: Bounds,
-    owners: HashMap<Owner, HashMap<String, Share<V>>>,
+pub(crate) struct FairShares<V> {
+    bounds: ShareBounds,
+    owners: HashMap<ShareOwner, HashMap<String, Share<V>>>,
     tenants: HashMap<TenantId, usize>,
     total: usize,
 }
@@ -57,15 +56,15 @@ struct Share<V> {
 #[derive(Debug)]
 pub(crate) struct Full;
 
-impl<V> Shares<V> {
-    pub(crate) fn new(bounds: Bounds) -> Self {
+impl<V> FairShares<V> {
+    pub(crate) fn new(bounds: ShareBounds) -> Self {
         Self { bounds, owners: HashMap::new(), tenants: HashMap::new(), total: 0 }
     }
 
     /// Adds an idle entry; the one that had to make room for it comes back.
     pub(crate) fn insert(
         &mut self,
-        owner: &Owner,
+        owner: &ShareOwner,
         id: String,
         value: V,
     ) -> Result<Option<(String, V)>, Full> {
@@ -78,14 +77,14 @@ impl<V> Shares<V> {
     }
 
     /// An entry, which counts as used now.
-    pub(crate) fn touch(&mut self, owner: &Owner, id: &str) -> Option<&V> {
+    pub(crate) fn touch(&mut self, owner: &ShareOwner, id: &str) -> Option<&V> {
         let share = self.owners.get_mut(owner)?.get_mut(id)?;
         share.used = Instant::now();
         Some(&share.value)
     }
 
     /// Whether the entry is there; from now on, it has one user more.
-    pub(crate) fn begin_use(&mut self, owner: &Owner, id: &str) -> bool {
+    pub(crate) fn begin_use(&mut self, owner: &ShareOwner, id: &str) -> bool {
         let Some(share) = self.owners.get_mut(owner).and_then(|own| own.get_mut(id)) else {
             return false;
         };
@@ -94,14 +93,14 @@ impl<V> Shares<V> {
         true
     }
 
-    pub(crate) fn end_use(&mut self, owner: &Owner, id: &str) {
+    pub(crate) fn end_use(&mut self, owner: &ShareOwner, id: &str) {
         if let Some(share) = self.owners.get_mut(owner).and_then(|own| own.get_mut(id)) {
             share.users = share.users.saturating_sub(1);
             share.used = Instant::now();
         }
     }
 
-    pub(crate) fn remove(&mut self, owner: &Owner, id: &str) -> Option<V> {
+    pub(crate) fn remove(&mut self, owner: &ShareOwner, id: &str) -> Option<V> {
         let own = self.owners.get_mut(owner)?;
         let share = own.remove(id)?;
         if own.is_empty() {
@@ -136,13 +135,13 @@ impl<V> Shares<V> {
 
     /// How many entries an owner's tenant and its key have, each with the most that
     /// they may have.
-    pub(crate) fn counts(&self, owner: &Owner) -> [(usize, usize); 2] {
+    pub(crate) fn counts(&self, owner: &ShareOwner) -> [(usize, usize); 2] {
         let of_tenant = self.tenants.get(&owner.tenant).copied().unwrap_or_default();
         let of_key = self.owners.get(owner).map_or(0, HashMap::len);
         [(of_tenant, self.bounds.tenant), (of_key, self.bounds.key)]
     }
 
-    fn make_room(&mut self, owner: &Owner) -> Result<Option<(String, V)>, Full> {
+    fn make_room(&mut self, owner: &ShareOwner) -> Result<Option<(String, V)>, Full> {
         let own = self.owners.get(owner).map_or(0, HashMap::len);
         let of_tenant = self.tenants.get(&owner.tenant).copied().unwrap_or_default();
         let greatest = if own >= self.bounds.key {
@@ -169,7 +168,7 @@ impl<V> Shares<V> {
     }
 
     /// The key of a tenant that has the most.
-    fn greatest_of(&self, tenant: &TenantId) -> Option<Owner> {
+    fn greatest_of(&self, tenant: &TenantId) -> Option<ShareOwner> {
         let own = self.owners.iter().filter(|(owner, _)| owner.tenant == *tenant);
         own.max_by_key(|(_, entries)| entries.len()).map(|(owner, _)| owner.clone())
     }
@@ -179,12 +178,12 @@ impl<V> Shares<V> {
 mod tests {
     use super::*;
 
-    fn owner(tenant: &str, key: &str) -> Owner {
-        Owner { tenant: TenantId::new(tenant), key: key.into() }
+    fn owner(tenant: &str, key: &str) -> ShareOwner {
+        ShareOwner { tenant: TenantId::new(tenant), key: key.into() }
     }
 
-    fn shares(key: usize, tenant: usize, total: usize) -> Shares<()> {
-        Shares::new(Bounds { key, tenant, total })
+    fn shares(key: usize, tenant: usize, total: usize) -> FairShares<()> {
+        FairShares::new(ShareBounds { key, tenant, total })
     }
 
     #[tokio::test(start_paused = true)]

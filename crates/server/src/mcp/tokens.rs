@@ -1,5 +1,5 @@
-//! Tokens of remote servers, in the vault: the credential `oauth` of the provider
-//! that the server is.
+//! OAuth tokens of remote MCP servers, in the vault: the credential `oauth` of the
+//! server's provider.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use windlass::definition::{CredentialField, CredentialKind, ProviderSpec};
 use windlass::{BoxFuture, Error, Secret};
 use windlass_executors::mcp::{Account, Tokens};
 
-use crate::state::vault::{CredentialRequest, Credentials, Given, Wanted};
+use crate::state::vault::{CredentialChoice, CredentialRequest, Credentials, FieldValue};
 
 /// The name of the credential, and of its only field.
 const OAUTH: &str = "oauth";
 
 /// Tokens that outlive the process, sealed.
-pub(crate) struct KeptTokens(pub(crate) Arc<Credentials>);
+pub(crate) struct VaultTokens(pub(crate) Arc<Credentials>);
 
 /// What the vault has to know of the provider.
 fn provider(server: &str) -> ProviderSpec {
@@ -26,14 +26,14 @@ fn provider(server: &str) -> ProviderSpec {
     ProviderSpec { name: server.to_owned(), credentials: vec![field], ..ProviderSpec::default() }
 }
 
-impl Tokens for KeptTokens {
+impl Tokens for VaultTokens {
     fn load<'a>(&'a self, account: &'a Account) -> BoxFuture<'a, Result<Option<Secret>, Error>> {
         Box::pin(async move {
             let Account { tenant, server, user } = account;
             if self.0.find(tenant, server, user.as_deref(), OAUTH).await?.is_none() {
                 return Ok(None);
             }
-            let wanted = Wanted { name: Some(OAUTH), user: user.as_deref() };
+            let wanted = CredentialChoice { name: Some(OAUTH), user: user.as_deref() };
             let revealed = self.0.reveal(tenant, &provider(server), wanted).await?;
             let values = revealed.into_iter().flat_map(|revealed| revealed.values);
             Ok(values.into_iter().find(|(name, _)| name == OAUTH).map(|(_, value)| value))
@@ -49,7 +49,7 @@ impl Tokens for KeptTokens {
             let Account { tenant, server, user } = account;
             let kept = self.0.find(tenant, server, user.as_deref(), OAUTH).await?;
             let provider = provider(server);
-            let values = |tokens| vec![(OAUTH.to_owned(), Given::Text(tokens))];
+            let values = |tokens| vec![(OAUTH.to_owned(), FieldValue::Text(tokens))];
             match (kept, tokens) {
                 (Some(id), Some(tokens)) => {
                     self.0.rotate(tenant, &provider, &id, values(tokens)).await.map(drop)

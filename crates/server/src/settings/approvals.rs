@@ -1,19 +1,19 @@
-//! Rules about calls: the section `approvals`. They are written as they are over
-//! HTTP; a variable of the environment takes them as JSON.
+//! The section `approvals`: approval rules, in the same form as over HTTP; the
+//! environment variable takes them as JSON.
 
 use serde_json::{Value as Json, json};
 use windlass::{Approval, ApprovalRule, ApprovalRules};
 
-use super::value::{Given, Said, Value};
+use super::value::{SettingInput, SettingValue, WrittenValue};
 
-impl Value for Vec<ApprovalRule> {
+impl SettingValue for Vec<ApprovalRule> {
     const FORM: &'static str = "a list of rules: [{tool: \"delete_*\", then: ask}]";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let wrong = |_| format!("{} takes {}", given.label(), Self::FORM);
         let rules: Vec<Json> = match given.said {
-            Said::One(text) => serde_json::from_str(text).map_err(wrong)?,
-            Said::Several(rules) => {
+            WrittenValue::One(text) => serde_json::from_str(text).map_err(wrong)?,
+            WrittenValue::Several(rules) => {
                 let rules = rules.iter().map(|rule| serde_json::from_str(rule));
                 rules.collect::<Result<_, _>>().map_err(wrong)?
             }
@@ -28,10 +28,10 @@ impl Value for Vec<ApprovalRule> {
     }
 }
 
-impl Value for Approval {
+impl SettingValue for Approval {
     const FORM: &'static str = "allow, deny or ask";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         serde_json::from_value(json!(given.text()?)).map_err(|_| given.wrong(Self::FORM))
     }
 

@@ -1,4 +1,4 @@
-//! Where records are kept: a file, a PostgreSQL database, or nowhere.
+//! Where records are kept: a SQLite file, PostgreSQL, or memory.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const IN_DATA: &str = "windlass/windlass.db";
 
 /// Where records are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Database {
+pub(crate) enum DatabaseLocation {
     /// Only while the program runs.
     Memory,
     /// In a SQLite file.
@@ -23,8 +23,8 @@ pub(crate) enum Database {
     Postgres(Box<windlass_store::PostgresUrl>),
 }
 
-impl Database {
-    /// Where records are kept if nobody says.
+impl DatabaseLocation {
+    /// The default location of records.
     pub(super) fn default_for(root: Option<&Path>) -> Result<Self, Failure> {
         if let Some(root) = root {
             return Ok(Self::File(root.join(IN_PROJECT)));
@@ -72,15 +72,15 @@ impl Database {
 }
 
 #[cfg(feature = "postgres")]
-fn postgres(url: &str) -> Result<Database, String> {
+fn postgres(url: &str) -> Result<DatabaseLocation, String> {
     match url.parse() {
-        Ok(url) => Ok(Database::Postgres(Box::new(url))),
+        Ok(url) => Ok(DatabaseLocation::Postgres(Box::new(url))),
         Err(error) => Err(windlass::Error::message(&error).to_owned()),
     }
 }
 
 #[cfg(not(feature = "postgres"))]
-fn postgres(_: &str) -> Result<Database, String> {
+fn postgres(_: &str) -> Result<DatabaseLocation, String> {
     Err("this windlass was built without PostgreSQL; build it with `--features postgres`"
         .to_owned())
 }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> String {
-        match Database::parse(text, Path::new("base")) {
+        match DatabaseLocation::parse(text, Path::new("base")) {
             Ok(database) => database.describe(),
             Err(why) => format!("refused: {why}"),
         }

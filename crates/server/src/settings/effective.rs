@@ -1,11 +1,11 @@
-//! Every setting as it is in effect, for people and scripts to look at.
+//! The effective value and the origin of every setting, for `windlass config`.
 
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::layers::{self, Layers, Origin};
+use super::layers::{self, Layers, SettingOrigin};
 use super::raw::Raw;
-use super::table::{ROWS, Row};
+use super::table::{ROWS, SettingRow};
 use crate::cli::exit::Failure;
 
 /// One setting.
@@ -17,7 +17,7 @@ pub(crate) struct Effective {
     pub(crate) value: Json,
     /// Where the value came from.
     #[serde(serialize_with = "in_words")]
-    pub(crate) origin: Origin,
+    pub(crate) origin: SettingOrigin,
     default: Json,
     about: &'static str,
     takes: &'static str,
@@ -57,7 +57,7 @@ pub(super) fn all(layers: &Layers) -> Vec<Effective> {
     ROWS.iter().map(|row| one(row, layers, &defaults)).collect()
 }
 
-fn one(row: &'static Row, layers: &Layers, defaults: &Raw) -> Effective {
+fn one(row: &'static SettingRow, layers: &Layers, defaults: &Raw) -> Effective {
     Effective {
         name: row.name,
         value: (row.show)(&layers.raw),
@@ -72,6 +72,6 @@ fn one(row: &'static Row, layers: &Layers, defaults: &Raw) -> Effective {
     }
 }
 
-fn in_words<S: serde::Serializer>(origin: &Origin, to: S) -> Result<S::Ok, S::Error> {
+fn in_words<S: serde::Serializer>(origin: &SettingOrigin, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(origin)
 }

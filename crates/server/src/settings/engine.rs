@@ -1,4 +1,4 @@
-//! The engine's settings in words, for `-v`.
+//! Describes the engine's settings for `-v`.
 
 use windlass::{LimitSettings, Settings, duration};
 

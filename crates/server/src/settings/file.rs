@@ -1,8 +1,8 @@
-//! `windlass.yaml`: every fault at once, each with its line and what to write.
+//! Reads `windlass.yaml`, and reports all errors at once, each with its line and a
+//! hint.
 //!
-//! A section is what stands before the dot of a setting's name. All limits may
-//! also stand under `concurrency` or `limits`, where people look for them, and
-//! are the same settings there.
+//! The section of a setting is the part of its name before the dot. The limits may
+//! also stand under `concurrency` or `limits`, where people look for them.
 
 mod tree;
 
@@ -11,11 +11,11 @@ use std::path::Path;
 use windlass::definition;
 
 use super::raw::Raw;
-use super::table::{self, ROWS, Row};
-use super::value::{Given, Said};
+use super::table::{self, ROWS, SettingRow};
+use super::value::{SettingInput, WrittenValue};
 use crate::cli::exit::Failure;
 use crate::cli::output::nearest;
-use tree::{Entry, Item, Node};
+use tree::{YamlEntry, YamlItem, YamlNode};
 
 /// What to do about a broken file.
 pub(super) const HINT: &str =
@@ -32,39 +32,39 @@ pub(super) fn text(path: &Path) -> Result<String, Failure> {
 
 /// What is wrong, and in which line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct FileFault {
     pub(super) line: usize,
     pub(super) why: String,
 }
 
 /// What a file set, each with its line, and what is wrong with it.
 #[derive(Default)]
-pub(super) struct Read {
-    pub(super) set: Vec<(&'static Row, usize)>,
-    pub(super) faults: Vec<Fault>,
+pub(super) struct ReadSettings {
+    pub(super) set: Vec<(&'static SettingRow, usize)>,
+    pub(super) faults: Vec<FileFault>,
 }
 
 /// Writes what a file says over what there is. Paths begin at `base`.
-pub(super) fn apply(text: &str, base: &Path, raw: &mut Raw) -> Read {
+pub(super) fn apply(text: &str, base: &Path, raw: &mut Raw) -> ReadSettings {
     let entries = match tree::read(text) {
         Ok(entries) => entries,
-        Err(fault) => return Read { faults: vec![fault], ..Read::default() },
+        Err(fault) => return ReadSettings { faults: vec![fault], ..ReadSettings::default() },
     };
-    let mut reading = Reading { raw, base, read: Read::default(), seen: Vec::new() };
-    reading.section(Place::Top, entries);
+    let mut reading = FileReader { raw, base, read: ReadSettings::default(), seen: Vec::new() };
+    reading.section(KeyLevel::Top, entries);
     reading.read
 }
 
 /// Where a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum KeyLevel {
     Top,
     /// `concurrency`, or `limits`.
     Limits,
     Section(&'static str),
 }
 
-impl Place {
+impl KeyLevel {
     /// The place that a key opens here, if it does.
     fn opened_by(self, key: &str) -> Option<Self> {
         if self == Self::Top && LIMITS.contains(&key) {
@@ -74,7 +74,7 @@ impl Place {
         table::sections().into_iter().find(|section| **section == *name).map(Self::Section)
     }
 
-    fn takes(self, row: &Row) -> bool {
+    fn takes(self, row: &SettingRow) -> bool {
         match self {
             Self::Top => row.section().is_none(),
             Self::Limits => row.is_limit,
@@ -82,13 +82,13 @@ impl Place {
         }
     }
 
-    fn row(self, key: &str) -> Option<&'static Row> {
+    fn row(self, key: &str) -> Option<&'static SettingRow> {
         ROWS.iter().find(|row| self.takes(row) && row.key() == key)
     }
 
     /// The keys that it takes.
     fn keys(self) -> Vec<&'static str> {
-        let own = ROWS.iter().filter(|row| self.takes(row)).map(Row::key);
+        let own = ROWS.iter().filter(|row| self.takes(row)).map(SettingRow::key);
         let sections = table::sections().into_iter();
         match self {
             Self::Top => {
@@ -112,19 +112,19 @@ impl Place {
 }
 
 /// The file so far, and what was set where.
-struct Reading<'a> {
+struct FileReader<'a> {
     raw: &'a mut Raw,
     base: &'a Path,
-    read: Read,
+    read: ReadSettings,
     seen: Vec<(String, usize)>,
 }
 
-impl Reading<'_> {
-    fn section(&mut self, place: Place, entries: Vec<Entry>) {
-        for Entry { key, line, node } in entries {
+impl FileReader<'_> {
+    fn section(&mut self, place: KeyLevel, entries: Vec<YamlEntry>) {
+        for YamlEntry { key, line, node } in entries {
             let name = place.full_name(&key);
             if let Err(why) = self.entry(place, &key, &name, line, node) {
-                self.read.faults.push(Fault { line, why });
+                self.read.faults.push(FileFault { line, why });
             }
             self.seen.push((name, line));
         }
@@ -132,11 +132,11 @@ impl Reading<'_> {
 
     fn entry(
         &mut self,
-        place: Place,
+        place: KeyLevel,
         key: &str,
         name: &str,
         line: usize,
-        node: Node,
+        node: YamlNode,
     ) -> Result<(), String> {
         let (row, inner) = (place.row(key), place.opened_by(key));
         if row.is_none() && inner.is_none() {
@@ -146,41 +146,44 @@ impl Reading<'_> {
             return Err(format!("`{name}` is already set in line {first}"));
         }
         let alone =
-            |inner: Place| ROWS.iter().find(|row| row.stands_for_section && inner.takes(row));
+            |inner: KeyLevel| ROWS.iter().find(|row| row.stands_for_section && inner.takes(row));
         match (node, row, inner) {
-            (Node::Null, ..) => Ok(()),
-            (Node::Section(entries), _, Some(inner)) => {
+            (YamlNode::Null, ..) => Ok(()),
+            (YamlNode::Section(entries), _, Some(inner)) => {
                 self.section(inner, entries);
                 Ok(())
             }
-            (Node::Section(entries), Some(row), None) if row.is_map => {
+            (YamlNode::Section(entries), Some(row), None) if row.is_map => {
                 self.map(row, line, entries);
                 Ok(())
             }
-            (Node::List(items), Some(row), _) if row.is_list => {
+            (YamlNode::List(items), Some(row), _) if row.is_list => {
                 self.list(row, line, &items);
                 Ok(())
             }
-            (Node::Value(_) | Node::List(_), Some(row), _) if row.is_map => {
+            (YamlNode::Value(_) | YamlNode::List(_), Some(row), _) if row.is_map => {
                 Err(format!("`{name}` takes {}", (row.form)(self.raw)))
             }
-            (Node::Value(_) | Node::Section(_), Some(row), _) if row.is_list => {
+            (YamlNode::Value(_) | YamlNode::Section(_), Some(row), _) if row.is_list => {
                 Err(format!("`{name}` takes {}", (row.form)(self.raw)))
             }
-            (Node::Value(value), Some(row), _) => self.set(row, name, line, Said::One(&value)),
-            (Node::List(items), Some(row), _) => match tree::plain(items) {
-                Some(values) => self.set(row, name, line, Said::Several(&values)),
+            (YamlNode::Value(value), Some(row), _) => {
+                self.set(row, name, line, WrittenValue::One(&value))
+            }
+            (YamlNode::List(items), Some(row), _) => match tree::plain(items) {
+                Some(values) => self.set(row, name, line, WrittenValue::Several(&values)),
                 None => Err(format!("`{name}` takes one plain value")),
             },
-            (Node::Value(value), None, Some(inner)) if alone(inner).is_some() => match alone(inner)
-            {
-                Some(row) => self.set(row, name, line, Said::One(&value)),
-                None => Ok(()),
-            },
-            (Node::Value(_) | Node::List(_), None, Some(inner)) => {
+            (YamlNode::Value(value), None, Some(inner)) if alone(inner).is_some() => {
+                match alone(inner) {
+                    Some(row) => self.set(row, name, line, WrittenValue::One(&value)),
+                    None => Ok(()),
+                }
+            }
+            (YamlNode::Value(_) | YamlNode::List(_), None, Some(inner)) => {
                 Err(format!("`{name}` takes keys of its own: {}", inner.keys().join(", ")))
             }
-            (Node::Section(_) | Node::List(_) | Node::Value(_), ..) => {
+            (YamlNode::Section(_) | YamlNode::List(_) | YamlNode::Value(_), ..) => {
                 Err(format!("`{name}` takes one plain value"))
             }
         }
@@ -188,48 +191,49 @@ impl Reading<'_> {
 
     fn set(
         &mut self,
-        row: &'static Row,
+        row: &'static SettingRow,
         name: &str,
         line: usize,
-        said: Said<'_>,
+        said: WrittenValue<'_>,
     ) -> Result<(), String> {
-        let given = Given { name, said, base: self.base, least: row.least };
+        let given = SettingInput { name, said, base: self.base, least: row.least };
         (row.set)(self.raw, &given)?;
         self.read.set.push((row, line));
         Ok(())
     }
 
     /// Things with keys of their own.
-    fn list(&mut self, row: &'static Row, line: usize, items: &[Item]) {
+    fn list(&mut self, row: &'static SettingRow, line: usize, items: &[YamlItem]) {
         let mut texts = Vec::new();
         for item in items {
             // Each by itself first, so that its own line is told.
             let text = [item.json.to_string()];
-            let said = Said::Several(&text);
-            let given = Given { name: row.name, said, base: self.base, least: row.least };
+            let said = WrittenValue::Several(&text);
+            let given = SettingInput { name: row.name, said, base: self.base, least: row.least };
             match (row.set)(self.raw, &given) {
                 Ok(()) => texts.extend(text),
-                Err(why) => self.read.faults.push(Fault { line: item.line, why }),
+                Err(why) => self.read.faults.push(FileFault { line: item.line, why }),
             }
         }
-        if let Err(why) = self.set(row, row.name, line, Said::Several(&texts)) {
-            self.read.faults.push(Fault { line, why });
+        if let Err(why) = self.set(row, row.name, line, WrittenValue::Several(&texts)) {
+            self.read.faults.push(FileFault { line, why });
         }
     }
 
     /// Keys that are the user's own names, each with one value.
-    fn map(&mut self, row: &'static Row, line: usize, entries: Vec<Entry>) {
+    fn map(&mut self, row: &'static SettingRow, line: usize, entries: Vec<YamlEntry>) {
         let mut pairs = Vec::new();
-        for Entry { key, line, node } in entries {
+        for YamlEntry { key, line, node } in entries {
             let name = format!("{}.{key}", row.name);
-            let mut fault = |why| self.read.faults.push(Fault { line, why });
+            let mut fault = |why| self.read.faults.push(FileFault { line, why });
             match node {
-                Node::Null => {}
-                Node::Value(value) => {
+                YamlNode::Null => {}
+                YamlNode::Value(value) => {
                     // Each by itself first, so that its own line is told.
                     let pair = [format!("{key}={value}")];
-                    let said = Said::Several(&pair);
-                    let given = Given { name: &name, said, base: self.base, least: row.least };
+                    let said = WrittenValue::Several(&pair);
+                    let given =
+                        SettingInput { name: &name, said, base: self.base, least: row.least };
                     match (row.set)(self.raw, &given) {
                         Ok(()) => pairs.extend(pair),
                         Err(why) => fault(why),
@@ -238,26 +242,26 @@ impl Reading<'_> {
                 _ => fault(format!("`{name}` takes one plain value")),
             }
         }
-        let given = Given {
+        let given = SettingInput {
             name: row.name,
-            said: Said::Several(&pairs),
+            said: WrittenValue::Several(&pairs),
             base: self.base,
             least: row.least,
         };
         match (row.set)(self.raw, &given) {
             Ok(()) => self.read.set.push((row, line)),
-            Err(why) => self.read.faults.push(Fault { line, why }),
+            Err(why) => self.read.faults.push(FileFault { line, why }),
         }
     }
 }
 
-fn unknown_key(place: Place, key: &str) -> String {
+fn unknown_key(place: KeyLevel, key: &str) -> String {
     let known = place.keys();
     if let Some(near) = nearest(key, known.iter().copied()) {
         return format!("unknown key `{key}`; did you mean `{near}`?");
     }
     // Where it would be known, if not here.
-    match ROWS.iter().find(|row| row.key() == key).map(Row::section) {
+    match ROWS.iter().find(|row| row.key() == key).map(SettingRow::section) {
         Some(None) => format!("unknown key `{key}` here; it stands alone"),
         Some(Some(section)) => format!("unknown key `{key}` here; it belongs under `{section}`"),
         None => format!("unknown key `{key}`; the keys are {}", known.join(", ")),
@@ -274,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(text: &str) -> Result<Raw, Vec<Fault>> {
+    fn parse(text: &str) -> Result<Raw, Vec<FileFault>> {
         let mut raw = Raw::default();
         let read = apply(text, Path::new(""), &mut raw);
         if read.faults.is_empty() { Ok(raw) } else { Err(read.faults) }
@@ -410,7 +414,7 @@ mod tests {
         assert_eq!(raw.server.http.drain, defaults.server.http.drain);
         assert_eq!(raw.server.http.approvals_expire, defaults.server.http.approvals_expire);
         assert_eq!(raw.server.http.tenant_commands, defaults.server.http.tenant_commands);
-        assert_eq!(raw.server.http.events_linger, defaults.server.http.events_linger);
+        assert_eq!(raw.server.http.event_listener_ttl, defaults.server.http.event_listener_ttl);
         assert_eq!(raw.server.http.header_timeout, defaults.server.http.header_timeout);
         assert_eq!(raw.server.http.body_timeout, defaults.server.http.body_timeout);
         assert_eq!(raw.server.http.reader_timeout, defaults.server.http.reader_timeout);

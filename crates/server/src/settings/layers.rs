@@ -1,6 +1,5 @@
-//! Who says what: the file, then variables of the environment, then flags. Each
-//! writes over the one before, so the last one wins; where a value came from is
-//! remembered.
+//! Layers of configuration: the file, then environment variables, then flags. Each
+//! overrides the one before, and the origin of every value is remembered.
 
 use std::collections::HashMap;
 use std::env;
@@ -9,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::file;
 use super::raw::Raw;
-use super::table::{self, ROWS, Row};
-use super::value::{Given, Said};
+use super::table::{self, ROWS, SettingRow};
+use super::value::{SettingInput, WrittenValue};
 use crate::cli::exit::Failure;
 use crate::cli::output::nearest;
 use crate::state::vault::MASTER_KEY;
@@ -23,7 +22,7 @@ pub(crate) type Flag = (&'static str, Vec<String>);
 
 /// Where a value came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum SettingOrigin {
     #[default]
     Default,
     File(PathBuf, usize),
@@ -31,7 +30,7 @@ pub(crate) enum Origin {
     Flag(&'static str),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -42,16 +41,16 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What all of them said together.
+/// The merged layers.
 #[derive(Default)]
 pub(super) struct Layers {
     pub(super) raw: Raw,
-    origins: HashMap<&'static str, Origin>,
+    origins: HashMap<&'static str, SettingOrigin>,
     pub(super) warnings: Vec<String>,
 }
 
 impl Layers {
-    /// Reads all of them. Everything that is wrong is told at once.
+    /// Reads all of them, and reports all errors at once.
     pub(super) fn read(file: Option<&Path>, root: &Path, flags: &[Flag]) -> Result<Self, Failure> {
         let mut layers = Self::default();
         let mut faults = Vec::new();
@@ -95,14 +94,14 @@ impl Layers {
     }
 
     /// Where the value of a setting came from.
-    pub(super) fn origin(&self, name: &str) -> Origin {
+    pub(super) fn origin(&self, name: &str) -> SettingOrigin {
         self.origins.get(name).cloned().unwrap_or_default()
     }
 
     fn apply_file(&mut self, path: &Path, text: &str, root: &Path, faults: &mut Vec<String>) {
         let read = file::apply(text, root, &mut self.raw);
         for (row, line) in read.set {
-            self.origins.insert(row.name, Origin::File(path.to_owned(), line));
+            self.origins.insert(row.name, SettingOrigin::File(path.to_owned(), line));
         }
         let place = path.display();
         faults.extend(
@@ -112,7 +111,7 @@ impl Layers {
 
     fn apply_variable(
         &mut self,
-        row: &'static Row,
+        row: &'static SettingRow,
         name: String,
         value: &str,
     ) -> Result<(), String> {
@@ -121,13 +120,13 @@ impl Layers {
             let paths =
                 env::split_paths(value).filter_map(|path| path.into_os_string().into_string().ok());
             several = paths.collect();
-            Said::Several(&several)
+            WrittenValue::Several(&several)
         } else {
-            Said::One(value)
+            WrittenValue::One(value)
         };
-        let given = Given { name: &name, said, base: Path::new(""), least: row.least };
+        let given = SettingInput { name: &name, said, base: Path::new(""), least: row.least };
         (row.set)(&mut self.raw, &given)?;
-        self.origins.insert(row.name, Origin::Variable(name));
+        self.origins.insert(row.name, SettingOrigin::Variable(name));
         Ok(())
     }
 
@@ -136,12 +135,12 @@ impl Layers {
             return Err(format!("{flag} is no setting"));
         };
         let said = match values {
-            [one] if !row.is_paths => Said::One(one),
-            several => Said::Several(several),
+            [one] if !row.is_paths => WrittenValue::One(one),
+            several => WrittenValue::Several(several),
         };
-        let given = Given { name: flag, said, base: Path::new(""), least: row.least };
+        let given = SettingInput { name: flag, said, base: Path::new(""), least: row.least };
         (row.set)(&mut self.raw, &given)?;
-        self.origins.insert(row.name, Origin::Flag(flag));
+        self.origins.insert(row.name, SettingOrigin::Flag(flag));
         Ok(())
     }
 }
@@ -163,7 +162,7 @@ fn unknown_variable(name: &str) -> Option<String> {
     if !name.starts_with("WINDLASS_") || OTHERS.iter().any(|ours| name.starts_with(ours)) {
         return None;
     }
-    let own = ROWS.iter().map(Row::variable);
+    let own = ROWS.iter().map(SettingRow::variable);
     let short = ROWS.iter().filter_map(|row| row.short_variable.map(str::to_owned));
     let known: Vec<String> = own.chain(short).chain([MASTER_KEY.to_owned()]).collect();
     if known.iter().any(|known| known == name) {
@@ -179,7 +178,7 @@ fn unknown_variable(name: &str) -> Option<String> {
 }
 
 /// The setting of this name, or what to say.
-pub(super) fn row_named(name: &str) -> Result<&'static Row, Failure> {
+pub(super) fn row_named(name: &str) -> Result<&'static SettingRow, Failure> {
     table::find(name).ok_or_else(|| {
         let failure =
             Failure::new(crate::cli::exit::Exit::NotFound, format!("there is no setting `{name}`"));

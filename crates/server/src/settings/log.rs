@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use tracing_subscriber::EnvFilter;
 
-use super::value::{Given, Value};
+use super::value::{SettingInput, SettingValue};
 
 /// What a server logs, and how.
 #[derive(Clone, Debug, Default)]
@@ -27,10 +27,10 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-impl Value for LogLevel {
+impl SettingValue for LogLevel {
     const FORM: &'static str = "a level, or levels for parts of the program";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let text = given.text()?;
         // A word alone that is no level would be taken for a part's name.
         let levels = ["off", "error", "warn", "info", "debug", "trace"];
@@ -47,10 +47,10 @@ impl Value for LogLevel {
     }
 }
 
-impl Value for LogFormat {
+impl SettingValue for LogFormat {
     const FORM: &'static str = "auto, human or json";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         match given.text()? {
             "auto" => Ok(Self::Auto),
             "human" => Ok(Self::Human),

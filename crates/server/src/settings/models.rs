@@ -1,18 +1,18 @@
-//! Who answers, where, and for how much: the section `models`.
+//! The section `models`: model APIs, their endpoints and prices.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 use windlass_executors::model::{Endpoint, Price};
 
-use super::value::{Given, Value};
+use super::value::{SettingInput, SettingValue};
 
 macro_rules! parsed_maps {
     ($($type:ty, $form:literal;)*) => {$(
-        impl Value for BTreeMap<String, $type> {
+        impl SettingValue for BTreeMap<String, $type> {
             const FORM: &'static str = $form;
 
-            fn read(given: &Given<'_>) -> Result<Self, String> {
+            fn read(given: &SettingInput<'_>) -> Result<Self, String> {
                 let pairs = given.texts()?.into_iter().map(|pair| {
                     let wrong = || format!("{} is written NAME=VALUE", given.label());
                     let (name, value) = pair.split_once('=').ok_or_else(wrong)?;

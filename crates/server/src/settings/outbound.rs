@@ -1,7 +1,5 @@
-//! What tools may reach outside of the program: the network, a folder of files,
-//! databases.
-//!
-//! The section `outbound` of `windlass.yaml` fills it.
+//! The section `outbound`: what tools may reach outside of the program: the network, a
+//! folder of files, databases.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +9,7 @@ use windlass::Secret;
 use windlass_executors::files::FileSettings;
 use windlass_executors::outbound::{Allowed, Network, OutboundPolicy, Proxy};
 
-use super::value::{Given, Value};
+use super::value::{SettingInput, SettingValue};
 
 /// The section `outbound`, resolved.
 #[derive(Clone, Default)]
@@ -37,10 +35,10 @@ impl fmt::Debug for OutboundSettings {
 
 macro_rules! parsed_lists {
     ($($type:ty, $form:literal;)*) => {$(
-        impl Value for Vec<$type> {
+        impl SettingValue for Vec<$type> {
             const FORM: &'static str = $form;
 
-            fn read(given: &Given<'_>) -> Result<Self, String> {
+            fn read(given: &SettingInput<'_>) -> Result<Self, String> {
                 let read = |text: &str| {
                     text.parse::<$type>().map_err(|why| format!("{}: {why}", given.label()))
                 };
@@ -60,10 +58,10 @@ parsed_lists! {
 }
 
 /// Shown without its password.
-impl Value for Proxy {
+impl SettingValue for Proxy {
     const FORM: &'static str = "a URL such as http://proxy.internal:3128";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         given.text()?.parse::<Self>().map_err(|why| format!("{}: {why}", given.label()))
     }
 
@@ -73,10 +71,10 @@ impl Value for Proxy {
 }
 
 /// Addresses of databases, which may hold passwords and are not shown.
-impl Value for BTreeMap<String, Secret> {
+impl SettingValue for BTreeMap<String, Secret> {
     const FORM: &'static str = "an address for each name: {sales: postgres://…}";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let pairs = given.texts()?.into_iter().map(|pair| {
             let wrong = || format!("{} is written NAME=ADDRESS", given.label());
             let (name, address) = pair.split_once('=').ok_or_else(wrong)?;

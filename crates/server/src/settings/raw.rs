@@ -1,6 +1,5 @@
-//! Everything that can be set, before it is resolved. Its default is the
-//! default of every setting; what files, variables and flags say is written
-//! over it, one after the other.
+//! Settings before they are resolved. `Default` has the default of every setting;
+//! files, variables and flags are written over it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use windlass::{ApprovalRules, Lang, WatchOptions};
 use windlass_executors::model::ModelSettings;
 
-use super::{Database, LogSettings, OutboundSettings, TelemetrySettings};
+use super::{DatabaseLocation, LogSettings, OutboundSettings, TelemetrySettings};
 use crate::http::HttpSettings;
 use crate::state::quota::QuotaSettings;
 
@@ -18,7 +17,7 @@ pub(super) struct Raw {
     /// None: the folder `tools` beside the settings file.
     pub(super) tools_directory: Vec<PathBuf>,
     /// None: a file beside the settings file, or in the user's data.
-    pub(super) database: Option<Database>,
+    pub(super) database: Option<DatabaseLocation>,
     pub(super) auto_reload: bool,
     pub(super) reload_interval: Duration,
     pub(super) watch_for_changes: bool,

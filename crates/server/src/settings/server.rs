@@ -1,4 +1,4 @@
-//! How a server listens.
+//! The section `server`: the listener and its limits.
 
 use std::net::SocketAddr;
 

@@ -1,17 +1,16 @@
-//! The one table of settings. What the file may say, which variables of the
-//! environment and which flags are heard, what `windlass config` prints and
-//! what the reference page explains: all of it follows from these rows.
+//! The table of settings. The keys of the file, the environment variables, the
+//! flags, `windlass config` and the reference page are all generated from its rows.
 
 use serde_json::Value as Json;
 
 use super::raw::Raw;
-use super::value::{Given, Value, form_of};
+use super::value::{SettingInput, SettingValue, form_of};
 
 /// One setting.
-pub(super) struct Row {
+pub(super) struct SettingRow {
     /// Its name, with its section before a dot.
     pub(super) name: &'static str,
-    /// What it is for.
+    /// A description of the field.
     pub(super) about: &'static str,
     /// A flag that sets it.
     pub(super) flag: Option<&'static str>,
@@ -31,11 +30,11 @@ pub(super) struct Row {
     pub(super) least: u64,
     /// What may be written.
     pub(super) form: fn(&Raw) -> &'static str,
-    pub(super) set: fn(&mut Raw, &Given<'_>) -> Result<(), String>,
+    pub(super) set: fn(&mut Raw, &SettingInput<'_>) -> Result<(), String>,
     pub(super) show: fn(&Raw) -> Json,
 }
 
-impl Row {
+impl SettingRow {
     /// Its key inside of its section.
     pub(super) fn key(&self) -> &'static str {
         self.name.rsplit_once('.').map_or(self.name, |(_, key)| key)
@@ -94,7 +93,7 @@ impl Row {
 
 macro_rules! row {
     ($name:literal, $($field:ident).+, $about:literal) => {
-        Row {
+        SettingRow {
             name: $name,
             about: $about,
             flag: None,
@@ -107,7 +106,7 @@ macro_rules! row {
             least: 1,
             form: |raw| form_of(&raw.$($field).+),
             set: |raw, given| {
-                raw.$($field).+ = Value::read(given)?;
+                raw.$($field).+ = SettingValue::read(given)?;
                 Ok(())
             },
             show: |raw| raw.$($field).+.show(),
@@ -116,7 +115,7 @@ macro_rules! row {
 }
 
 /// All settings, in the order in which they are explained.
-pub(super) static ROWS: &[Row] = &[
+pub(super) static ROWS: &[SettingRow] = &[
     row!("tools_directory", tools_directory, "Where tool definitions are; folders in it are read, too. If nobody says, `tools` beside windlass.yaml.")
         .flag("--tools")
         .variable_too("WINDLASS_TOOLS")
@@ -193,7 +192,7 @@ pub(super) static ROWS: &[Row] = &[
     row!("server.drain", server.http.drain, "How long calls may go on when the server is told to end."),
     row!("server.approvals_expire", server.http.approvals_expire, "How long a call waits for a person before it is refused."),
     row!("server.tenant_commands", server.http.tenant_commands, "Let operators of every tenant add servers of tools that are commands. They run as this server does, and may read what it may read."),
-    row!("server.events_linger", server.http.events_linger, "How long events are kept for a tenant after its last reader was seen."),
+    row!("server.events_linger", server.http.event_listener_ttl, "How long events are kept for a tenant after its last reader was seen."),
     row!("server.oauth_issuer", server.http.oauth.issuer, "The authorization server whose tokens `/mcp` takes, besides keys."),
     row!("server.oauth_audience", server.http.oauth.audience, "What such a token must be for; the address of `/mcp` if nobody says."),
     row!("server.oauth_tenant_claim", server.http.oauth.tenant_claim, "The claim of such a token that names its bearer's tenant; without it, all are of the default one."),
@@ -242,7 +241,7 @@ pub(super) static ROWS: &[Row] = &[
     row!("outbound.idle_timeout", outbound.policy.idle_timeout, "How long connections are kept for later."),
     row!("outbound.max_redirects", outbound.policy.max_redirects, "How many redirects are followed.").or_none(),
     row!("outbound.idle_per_host", outbound.policy.idle_per_host, "How many connections to one host are kept for later.").or_none(),
-    row!("outbound.max_connections", outbound.policy.max_connections, "How many connections are open at once."),
+    row!("outbound.max_connections", outbound.policy.max_connections, "How many connections are open at once. A tenant alone has four of five; an idle one makes room."),
     row!("outbound.max_response_bytes", outbound.policy.max_response_bytes, "The largest body of an answer, decoded."),
     row!("outbound.max_header_bytes", outbound.policy.max_header_bytes, "The largest headers of an answer."),
     row!("outbound.ca_files", outbound.policy.ca_files, "Certificates that are trusted besides the system's, in PEM form.").paths(),
@@ -276,13 +275,13 @@ pub(super) static ROWS: &[Row] = &[
 ];
 
 /// The setting of this name.
-pub(super) fn find(name: &str) -> Option<&'static Row> {
+pub(super) fn find(name: &str) -> Option<&'static SettingRow> {
     ROWS.iter().find(|row| row.name == name)
 }
 
 /// The sections that have settings, in order.
 pub(super) fn sections() -> Vec<&'static str> {
-    let mut sections: Vec<&'static str> = ROWS.iter().filter_map(Row::section).collect();
+    let mut sections: Vec<&'static str> = ROWS.iter().filter_map(SettingRow::section).collect();
     sections.dedup();
     sections
 }

@@ -6,13 +6,13 @@ use axum::http::{HeaderName, HeaderValue, Uri};
 use serde_json::{Value as Json, json};
 use windlass::Secret;
 
-use super::value::{Given, Value};
+use super::value::{SettingInput, SettingValue};
 
 /// Where traces go, and which.
 #[derive(Clone, Debug)]
 pub(crate) struct TelemetrySettings {
     /// None: nowhere.
-    pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) endpoint: Option<CollectorUrl>,
     pub(crate) service_name: String,
     pub(crate) sample_ratio: Ratio,
     pub(crate) headers: Headers,
@@ -34,13 +34,13 @@ impl Default for TelemetrySettings {
 
 /// The address that spans are sent to.
 #[derive(Clone, Debug)]
-pub(crate) struct Endpoint(pub(crate) Uri);
+pub(crate) struct CollectorUrl(pub(crate) Uri);
 
 /// A part of the whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ratio(pub(crate) f64);
 
-/// Headers whose values nobody sees.
+/// Headers with secret values.
 #[derive(Clone, Default)]
 pub(crate) struct Headers(pub(crate) Vec<(HeaderName, Secret)>);
 
@@ -50,11 +50,11 @@ impl fmt::Debug for Headers {
     }
 }
 
-impl Value for Endpoint {
+impl SettingValue for CollectorUrl {
     const FORM: &'static str = "a URL such as http://127.0.0.1:4318";
 
     /// A collector's address alone means the path that all of them have.
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let text = given.text()?;
         let wrong = || format!("{} is {}", given.label(), Self::FORM);
         let whole: Uri = text.parse().map_err(|_| wrong())?;
@@ -79,10 +79,10 @@ impl Value for Endpoint {
     }
 }
 
-impl Value for Ratio {
+impl SettingValue for Ratio {
     const FORM: &'static str = "a number from 0 to 1";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let ratio = given.text()?.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
         ratio.map(Self).ok_or_else(|| given.wrong(Self::FORM))
     }
@@ -92,10 +92,10 @@ impl Value for Ratio {
     }
 }
 
-impl Value for Headers {
+impl SettingValue for Headers {
     const FORM: &'static str = "a list of NAME=VALUE, or such pairs with commas in between";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let wrong = || format!("{} is {}", given.label(), Self::FORM);
         let pairs = given.texts()?.into_iter().map(|pair| {
             let (name, value) = pair.split_once('=').ok_or_else(wrong)?;

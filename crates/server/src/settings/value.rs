@@ -1,5 +1,4 @@
-//! What a value may be, what to say where it is something else, and how it is
-//! shown.
+//! Types of setting values: how each is parsed, described and shown.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,18 +8,18 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use windlass::{BreakerSettings, Lang, Strategy, duration};
 
-use super::Database;
+use super::DatabaseLocation;
 use crate::state::quota::Dollars;
 
 /// The strategies by their names.
 const STRATEGIES: [(&str, Strategy); 3] =
     [("fifo", Strategy::Fifo), ("priority", Strategy::Priority), ("reject", Strategy::Reject)];
 
-/// What somebody wrote for a setting.
-pub(super) struct Given<'a> {
-    /// The setting as whoever wrote it knows it: a key, a variable, a flag.
+/// The written value of a setting.
+pub(super) struct SettingInput<'a> {
+    /// The setting as the user wrote it: a key, a variable, a flag.
     pub(super) name: &'a str,
-    pub(super) said: Said<'a>,
+    pub(super) said: WrittenValue<'a>,
     /// What a relative path begins at.
     pub(super) base: &'a Path,
     /// The least number that makes sense.
@@ -28,12 +27,12 @@ pub(super) struct Given<'a> {
 }
 
 /// One value, or a list.
-pub(super) enum Said<'a> {
+pub(super) enum WrittenValue<'a> {
     One(&'a str),
     Several(&'a [String]),
 }
 
-impl Given<'_> {
+impl SettingInput<'_> {
     /// The setting's name in a sentence: a flag or a variable is its own mark.
     pub(super) fn label(&self) -> String {
         match self.name.starts_with("--") || self.name.starts_with("WINDLASS_") {
@@ -44,17 +43,17 @@ impl Given<'_> {
 
     pub(super) fn text(&self) -> Result<&str, String> {
         match self.said {
-            Said::Several(_) => Err(format!("{} takes one plain value", self.label())),
-            Said::One("") => Err(format!("{} is empty", self.label())),
-            Said::One(text) => Ok(text),
+            WrittenValue::Several(_) => Err(format!("{} takes one plain value", self.label())),
+            WrittenValue::One("") => Err(format!("{} is empty", self.label())),
+            WrittenValue::One(text) => Ok(text),
         }
     }
 
     /// A list, or texts with commas in between.
     pub(super) fn texts(&self) -> Result<Vec<&str>, String> {
         match self.said {
-            Said::Several(all) => Ok(all.iter().map(String::as_str).collect()),
-            Said::One(_) => {
+            WrittenValue::Several(all) => Ok(all.iter().map(String::as_str).collect()),
+            WrittenValue::One(_) => {
                 let parts = self.text()?.split(',').map(str::trim);
                 Ok(parts.filter(|part| !part.is_empty()).collect())
             }
@@ -65,34 +64,34 @@ impl Given<'_> {
     /// be secret.
     pub(super) fn wrong(&self, wanted: &str) -> String {
         match self.said {
-            Said::One(found) => format!("{} is {wanted}, found `{found}`", self.label()),
-            Said::Several(_) => format!("{} is {wanted}", self.label()),
+            WrittenValue::One(found) => format!("{} is {wanted}, found `{found}`", self.label()),
+            WrittenValue::Several(_) => format!("{} is {wanted}", self.label()),
         }
     }
 }
 
 /// The type of a setting.
-pub(super) trait Value: Sized {
+pub(super) trait SettingValue: Sized {
     /// What may be written, for people.
     const FORM: &'static str;
 
-    fn read(given: &Given<'_>) -> Result<Self, String>;
+    fn read(given: &SettingInput<'_>) -> Result<Self, String>;
 
     /// As it is shown; null where nothing is set.
     fn show(&self) -> Json;
 }
 
 /// What may be written for a setting of this type.
-pub(super) fn form_of<T: Value>(_: &T) -> &'static str {
+pub(super) fn form_of<T: SettingValue>(_: &T) -> &'static str {
     T::FORM
 }
 
 macro_rules! whole_numbers {
     ($($number:ty)*) => {$(
-        impl Value for $number {
+        impl SettingValue for $number {
             const FORM: &'static str = "a whole number";
 
-            fn read(given: &Given<'_>) -> Result<Self, String> {
+            fn read(given: &SettingInput<'_>) -> Result<Self, String> {
                 let digits = given.text()?.replace('_', "");
                 let number = digits.parse().ok().filter(|number: &u64| *number >= given.least);
                 number.and_then(|number| Self::try_from(number).ok()).ok_or_else(|| {
@@ -109,10 +108,10 @@ macro_rules! whole_numbers {
 
 whole_numbers!(u32 u64 usize);
 
-impl<T: Value> Value for Option<T> {
+impl<T: SettingValue> SettingValue for Option<T> {
     const FORM: &'static str = T::FORM;
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         T::read(given).map(Some)
     }
 
@@ -121,10 +120,10 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
-impl Value for bool {
+impl SettingValue for bool {
     const FORM: &'static str = "true or false";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         match given.text()? {
             "true" | "on" => Ok(true),
             "false" | "off" => Ok(false),
@@ -138,10 +137,10 @@ impl Value for bool {
 }
 
 /// It is on, with all that belongs to it, or off.
-impl Value for Option<BreakerSettings> {
+impl SettingValue for Option<BreakerSettings> {
     const FORM: &'static str = bool::FORM;
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         bool::read(given).map(|on| on.then(BreakerSettings::default))
     }
 
@@ -150,10 +149,10 @@ impl Value for Option<BreakerSettings> {
     }
 }
 
-impl Value for Duration {
+impl SettingValue for Duration {
     const FORM: &'static str = "a time span: 500ms, 30s, 2m";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         duration::parse(given.text()?).map_err(|why| format!("{}: {why}", given.label()))
     }
 
@@ -163,10 +162,10 @@ impl Value for Duration {
 }
 
 /// The only number with a fraction is a factor.
-impl Value for f64 {
+impl SettingValue for f64 {
     const FORM: &'static str = "a number from 1 to 1000";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let number: Option<Self> = given.text()?.parse().ok();
         number.filter(|it| (1.0..=1000.0).contains(it)).ok_or_else(|| given.wrong(Self::FORM))
     }
@@ -176,10 +175,10 @@ impl Value for f64 {
     }
 }
 
-impl Value for Dollars {
+impl SettingValue for Dollars {
     const FORM: &'static str = "US dollars: 5, 0.50";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let number: Option<f64> = given.text()?.parse().ok();
         let number = number.filter(|it| it.is_finite() && *it >= 0.0);
         number.map(Self).ok_or_else(|| given.wrong(Self::FORM))
@@ -190,10 +189,10 @@ impl Value for Dollars {
     }
 }
 
-impl Value for SocketAddr {
+impl SettingValue for SocketAddr {
     const FORM: &'static str = "an address with a port, such as 127.0.0.1:7700";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         given.text()?.parse().map_err(|_| given.wrong(Self::FORM))
     }
 
@@ -202,10 +201,10 @@ impl Value for SocketAddr {
     }
 }
 
-impl Value for String {
+impl SettingValue for String {
     const FORM: &'static str = "a text";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         given.text().map(str::to_owned)
     }
 
@@ -214,10 +213,10 @@ impl Value for String {
     }
 }
 
-impl Value for PathBuf {
+impl SettingValue for PathBuf {
     const FORM: &'static str = "a path";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         given.text().map(|path| given.base.join(path))
     }
 
@@ -226,10 +225,10 @@ impl Value for PathBuf {
     }
 }
 
-impl Value for Vec<String> {
+impl SettingValue for Vec<String> {
     const FORM: &'static str = "a list, or texts with commas in between";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         Ok(given.texts()?.into_iter().map(str::to_owned).collect())
     }
 
@@ -239,25 +238,27 @@ impl Value for Vec<String> {
 }
 
 /// A comma may be part of a path, so one text is one path.
-impl Value for Vec<PathBuf> {
+impl SettingValue for Vec<PathBuf> {
     const FORM: &'static str = "a path, or a list of paths";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         match given.said {
-            Said::One(_) => PathBuf::read(given).map(|path| vec![path]),
-            Said::Several(paths) => Ok(paths.iter().map(|path| given.base.join(path)).collect()),
+            WrittenValue::One(_) => PathBuf::read(given).map(|path| vec![path]),
+            WrittenValue::Several(paths) => {
+                Ok(paths.iter().map(|path| given.base.join(path)).collect())
+            }
         }
     }
 
     fn show(&self) -> Json {
-        self.iter().map(Value::show).collect()
+        self.iter().map(SettingValue::show).collect()
     }
 }
 
-impl Value for Strategy {
+impl SettingValue for Strategy {
     const FORM: &'static str = "fifo, priority or reject";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let text = given.text()?;
         let found = STRATEGIES.iter().find(|(name, _)| *name == text);
         found.map(|(_, strategy)| *strategy).ok_or_else(|| given.wrong(Self::FORM))
@@ -273,10 +274,10 @@ pub(super) fn strategy_name(wanted: Strategy) -> &'static str {
     STRATEGIES.iter().find(|(_, strategy)| *strategy == wanted).map_or("fifo", |(name, _)| name)
 }
 
-impl Value for Lang {
+impl SettingValue for Lang {
     const FORM: &'static str = "en or zh";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         given.text()?.parse().map_err(|why| format!("{}: {why}", given.label()))
     }
 
@@ -286,10 +287,10 @@ impl Value for Lang {
 }
 
 /// Shown without a password; errors do not repeat it either.
-impl Value for Database {
+impl SettingValue for DatabaseLocation {
     const FORM: &'static str = "a path, sqlite:PATH, postgres://USER@HOST/DATABASE or `:memory:`";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         Self::parse(given.text()?, given.base).map_err(|why| format!("{}: {why}", given.label()))
     }
 
@@ -302,14 +303,14 @@ impl Value for Database {
 }
 
 /// What may run at once, by category.
-impl Value for BTreeMap<String, usize> {
+impl SettingValue for BTreeMap<String, usize> {
     const FORM: &'static str = "a number for each name: {http: 5, ai: 2}";
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let pairs = given.texts()?.into_iter().map(|pair| {
             let wrong = || format!("{} is written http=5,ai=2, found `{pair}`", given.label());
             let (name, most) = pair.rsplit_once('=').ok_or_else(wrong)?;
-            let most = Given { said: Said::One(most.trim()), ..*given };
+            let most = SettingInput { said: WrittenValue::One(most.trim()), ..*given };
             Ok((name.trim().to_owned(), usize::read(&most)?))
         });
         pairs.collect()

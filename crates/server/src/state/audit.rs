@@ -1,24 +1,26 @@
-//! The audit log: who changed what, and who was turned away.
+//! The audit log: who changed what, and which requests were denied.
 //!
-//! Each tenant has one, as a hash chain: every entry holds the hash of the one
-//! before it, so nobody changes, removes or inserts one without breaking all that
-//! follow. The end of the chain is written down apart, so that the last entries
-//! cannot be cut off unseen. It is evidence of tampering, not a lock: whoever can
-//! write to the database and recompute a whole chain leaves none, unless its last
-//! hash was copied elsewhere (`windlass audit verify` prints it).
+//! Each tenant has one, as a hash chain: every entry has the hash of the previous
+//! one, so that changing, removing or inserting an entry breaks the chain. The head
+//! is stored apart, so that truncation is found as well. The chain is tamper-evident,
+//! not tamper-proof: whoever can write to the database can recompute it, unless the
+//! last hash was copied elsewhere (`windlass audit verify` prints it).
 //!
-//! Entries never hold secrets or the bodies of requests.
+//! Entries never have secrets or the bodies of requests.
 
 mod chain;
 mod entry;
 
-pub(crate) use chain::{Checked, Verifier};
-pub(crate) use entry::{Actor, Entry, Happened};
+pub(crate) use chain::{ChainReport, Verifier};
+pub(crate) use entry::{Actor, AuditEntry, Happened};
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedMutexGuard;
 use windlass::{Error, ErrorKind, TenantId};
 use windlass_store::{Documents, Expect, Put};
 
@@ -50,21 +52,33 @@ impl Default for Head {
 /// The audit logs of all tenants.
 pub(crate) struct Audit {
     documents: Arc<dyn Documents>,
-    /// Held by the one who writes: entries of one server do not race.
-    writing: tokio::sync::Mutex<()>,
+    /// Held by the one who writes to a tenant's log: entries of one server do not
+    /// race, and nobody waits for another tenant's.
+    writing: Mutex<HashMap<TenantId, Turn>>,
 }
+
+type Turn = Arc<tokio::sync::Mutex<()>>;
 
 impl Audit {
     pub(crate) fn new(documents: Arc<dyn Documents>) -> Self {
-        Self { documents, writing: tokio::sync::Mutex::default() }
+        Self { documents, writing: Mutex::default() }
+    }
+
+    async fn turn(&self, tenant: &TenantId) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut writing = self.writing.lock();
+            writing.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(writing.entry(tenant.clone()).or_default())
+        };
+        turn.lock_owned().await
     }
 
     /// Adds an entry to a tenant's log; ends when it is kept for good.
     pub(crate) async fn add(&self, tenant: &TenantId, happened: Happened) -> Result<(), Error> {
-        let _turn = self.writing.lock().await;
+        let _turn = self.turn(tenant).await;
         for _ in 0..ATTEMPTS {
             let (head, version) = self.head(tenant).await?;
-            let entry = Entry::after(&head, Timestamp::now(), happened.clone())?;
+            let entry = AuditEntry::after(&head, Timestamp::now(), happened.clone())?;
             let put = Put::of(SPACE, tenant.clone(), id(entry.number), &entry)?;
             let added = self.documents.put(put, Expect::Absent).await?.is_some();
             // Where another server was quicker, or ended in between, its entry is
@@ -111,14 +125,14 @@ impl Audit {
         tenant: &TenantId,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<Entry>, Error> {
+    ) -> Result<Vec<AuditEntry>, Error> {
         let after = id(after);
         let found = self.documents.list(SPACE, tenant, Some(&after), limit).await?;
         Ok(found.into_iter().filter_map(|found| serde_json::from_value(found.body).ok()).collect())
     }
 
     /// Looks whether a tenant's log is as it was written.
-    pub(crate) async fn verify(&self, tenant: &TenantId) -> Result<Checked, Error> {
+    pub(crate) async fn verify(&self, tenant: &TenantId) -> Result<ChainReport, Error> {
         // The end first: what comes meanwhile is after it.
         let (head, _) = self.head(tenant).await?;
         let mut verifier = Verifier::default();
@@ -147,7 +161,7 @@ impl Audit {
         Ok((head, Some(kept.version)))
     }
 
-    async fn entry(&self, tenant: &TenantId, number: u64) -> Result<Option<Entry>, Error> {
+    async fn entry(&self, tenant: &TenantId, number: u64) -> Result<Option<AuditEntry>, Error> {
         let found = self.documents.get(SPACE, tenant, &id(number)).await?;
         Ok(found.and_then(|found| serde_json::from_value(found.body).ok()))
     }

@@ -1,17 +1,19 @@
-//! Gives calls the credentials of their tool's provider.
+//! [`VaultSource`]: supplies calls with the credentials of their tool's provider.
 
 use std::sync::{Arc, OnceLock};
 
 use windlass::{BoxFuture, Caller, CredentialSource, Engine, Error, Secret, ToolSpec};
-use windlass_executors::outbound::Outbound;
+use windlass_executors::outbound::{Outbound, on_behalf};
 
 use crate::human::consents;
-use crate::state::vault::{Credentials, Endpoint, Grantee, Grants, Tokens, Wanted};
+use crate::state::vault::{
+    CredentialChoice, Credentials, GrantedTokens, Grantee, Grants, TokenEndpoint,
+};
 
 /// The vault, as the engine asks it.
 pub(crate) struct VaultSource {
     credentials: Arc<Credentials>,
-    /// What people granted, and the way out to refresh it.
+    /// OAuth grants, and the client to refresh them.
     grants: Arc<Grants>,
     outbound: Outbound,
     /// Knows the providers; it is built with this source.
@@ -43,7 +45,7 @@ impl VaultSource {
         let Some(provider) = provider.filter(|provider| !provider.credentials.is_empty()) else {
             return Ok(Vec::new());
         };
-        let wanted = Wanted { name, user: caller.user.as_deref() };
+        let wanted = CredentialChoice { name, user: caller.user.as_deref() };
         // None at all is for the tool to judge: it may do without.
         let revealed = self.credentials.reveal(&caller.tenant, &provider, wanted).await?;
         let mut values = revealed.map_or_else(Vec::new, |revealed| revealed.values);
@@ -64,16 +66,18 @@ impl VaultSource {
         provider: &str,
         fields: &[(String, Secret)],
     ) -> Result<Vec<(String, Secret)>, Error> {
-        let refresh =
-            move |mut endpoint: Endpoint, old: Secret| -> BoxFuture<'_, Result<Tokens, Error>> {
-                Box::pin(async move {
-                    if let Some(url) = endpoint.refresh_url.take() {
-                        endpoint.token_url = url;
-                    }
-                    let form = [("grant_type", "refresh_token"), ("refresh_token", old.expose())];
-                    consents::exchange(&self.outbound, &endpoint, fields, &form).await
-                })
-            };
+        let refresh = move |mut endpoint: TokenEndpoint,
+                            old: Secret|
+              -> BoxFuture<'_, Result<GrantedTokens, Error>> {
+            Box::pin(async move {
+                if let Some(url) = endpoint.refresh_url.take() {
+                    endpoint.token_url = url;
+                }
+                let form = [("grant_type", "refresh_token"), ("refresh_token", old.expose())];
+                let exchanged = consents::exchange(&self.outbound, &endpoint, fields, &form);
+                on_behalf(Some(&caller.tenant), exchanged).await
+            })
+        };
         for user in caller.user.as_deref().map(Some).into_iter().chain([None]) {
             let grantee = Grantee { tenant: &caller.tenant, provider, user };
             let tokens = self.grants.tokens(grantee, &refresh).await?;

@@ -1,8 +1,8 @@
-//! Who talks to a server: API keys, and what each role may do.
+//! Identity: API keys, bearer tokens, and the permissions of roles.
 //!
-//! A key is a random text that is shown once. Only its hash is kept, and it is
-//! found by that hash. It says which tenant the bearer belongs to and which role
-//! they have; [`Role::may`] is the one table of what that allows.
+//! A key is a random text that is shown once. Only its hash is stored, and it is
+//! looked up by that hash. It names the tenant and the role of its bearer;
+//! [`Role::may`] is the one table of permissions.
 
 mod bearers;
 mod cache;
@@ -13,8 +13,8 @@ mod tool_view;
 
 pub(crate) use bearers::{Bearers, OAuthSettings};
 pub(crate) use key::{ApiKey, NewKey};
-pub(crate) use keys::{KeyRequest, Keys, works};
-pub(crate) use role::{Action, Role};
+pub(crate) use keys::{ApiKeys, KeyRequest, works};
+pub(crate) use role::{Permission, Role};
 pub(crate) use tool_view::ToolView;
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) fn is_tenant_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(is_sign)
 }
 
-/// Whoever holds a valid key.
+/// The identity of an authenticated client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Whose tools, credentials and records they see.
@@ -45,9 +45,9 @@ pub(crate) struct Identity {
     pub(crate) role: Role,
     /// What the key is called.
     pub(crate) name: Arc<str>,
-    /// Which tools they see; all where nobody said.
+    /// The tools that they see; all if unset.
     pub(crate) tools: Option<ToolView>,
-    /// On whose behalf they call, where somebody said.
+    /// The user on whose behalf they call, if the key is restricted.
     pub(crate) user: Option<UserBinding>,
 }
 
@@ -82,7 +82,7 @@ impl From<UserBinding> for String {
 impl Identity {
     /// Whether they may do this. What concerns all tenants is for the tenant
     /// that the installation begins with: whoever runs it.
-    pub(crate) fn may(&self, action: Action) -> bool {
+    pub(crate) fn may(&self, action: Permission) -> bool {
         self.role.may(action) && (!action.concerns_all() || self.tenant == TenantId::default())
     }
 
@@ -100,7 +100,7 @@ impl Identity {
         match &self.user {
             Some(UserBinding::One(own)) => **own == *user,
             Some(UserBinding::Anybody) => true,
-            None => self.may(Action::ActForUsers),
+            None => self.may(Permission::ActForUsers),
         }
     }
 }

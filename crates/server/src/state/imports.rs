@@ -1,9 +1,9 @@
-//! Providers that were made from API documents.
+//! Providers that were imported from API documents.
 //!
-//! What is kept is what came of a document, not the document: tools stay the
-//! same until somebody imports again. Then what was added and removed is done,
-//! and a tool that changed waits: each of its calls asks a person, until
-//! somebody has looked at the change and accepted it.
+//! The generated tools are stored, not the document: they stay the same until the
+//! next import. Then additions and removals take effect, and a changed tool is held
+//! back: each of its calls needs an approval until somebody has reviewed and accepted
+//! the change.
 
 mod diff;
 mod fetch;
@@ -22,7 +22,7 @@ use windlass_executors::rest::{
 };
 use windlass_store::{Document, Put};
 
-pub(crate) use diff::Diff;
+pub(crate) use diff::ImportDiff;
 use fetch::read_beside;
 pub(crate) use fetch::{fetch, read_file};
 
@@ -31,15 +31,15 @@ pub(crate) const SPACE: &str = "providers";
 /// The key of an import in what is kept of a provider.
 const KEY: &str = "import";
 
-/// A document, and where it came from.
-pub(crate) struct Source {
+/// An API document and its origin.
+pub(crate) struct ApiDocument {
     pub(crate) text: String,
     pub(crate) url: Option<String>,
     /// The folder that it stands in, where it is a file.
     pub(crate) folder: Option<PathBuf>,
 }
 
-impl Source {
+impl ApiDocument {
     /// A document that somebody sent as it is.
     pub(crate) fn pasted(text: String) -> Self {
         Self { text, url: None, folder: None }
@@ -97,9 +97,9 @@ fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A provider as it is kept.
+/// An imported provider as it is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct ImportedProvider {
     /// Where the document was, if it had an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
@@ -107,25 +107,25 @@ pub(crate) struct Kept {
     pub(crate) options: ImportOptions,
     pub(crate) imported_at: Timestamp,
     pub(crate) provider: ProviderSpec,
-    pub(crate) tools: Vec<KeptTool>,
+    pub(crate) tools: Vec<StoredTool>,
 }
 
 /// A tool as it is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct KeptTool {
+pub(crate) struct StoredTool {
     /// What it was made from: `GET /pets`.
     pub(crate) operation: String,
     pub(crate) spec: ToolSpec,
-    /// It changed, and nobody has accepted that.
+    /// It changed, and the change is not accepted yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) flagged: bool,
 }
 
-impl Kept {
-    pub(crate) fn new(import: Import, source: &Source, options: ImportOptions) -> Self {
+impl ImportedProvider {
+    pub(crate) fn new(import: Import, source: &ApiDocument, options: ImportOptions) -> Self {
         let tools = import.tools.into_iter();
         let tools = tools
-            .map(|tool| KeptTool { operation: tool.operation, spec: tool.spec, flagged: false })
+            .map(|tool| StoredTool { operation: tool.operation, spec: tool.spec, flagged: false })
             .collect();
         Self {
             url: source.url.clone(),
@@ -184,9 +184,9 @@ impl Kept {
     /// flagged; what was flagged before stays so. So are new ones that would send
     /// the stored credential to a service that it never went to, and all new ones
     /// where some option does not find any more what it kept from running unasked.
-    pub(crate) fn updated(&self, mut new: Self, strays: &[String]) -> (Self, Diff) {
-        let known = diff::Known::of(self);
-        let diff = Diff::between(self, &new);
+    pub(crate) fn updated(&self, mut new: Self, strays: &[String]) -> (Self, ImportDiff) {
+        let known = diff::EarlierTools::of(self);
+        let diff = ImportDiff::between(self, &new);
         let seen: BTreeSet<String> =
             self.tools.iter().flat_map(|tool| origins(&tool.spec)).collect();
         for tool in &mut new.tools {
@@ -202,7 +202,7 @@ impl Kept {
     /// Accepts changes: of these tools, or of all where none is named. Returns
     /// the names of those that were flagged.
     pub(crate) fn accept(&mut self, names: &[String]) -> Vec<String> {
-        let wanted = |tool: &KeptTool| {
+        let wanted = |tool: &StoredTool| {
             tool.flagged
                 && (names.is_empty() || names.iter().any(|name| tool.spec.name.as_str() == name))
         };
@@ -271,8 +271,11 @@ pub(crate) fn named_by(
         ));
     }
     let path = folder.join(&request.document);
-    let source =
-        Source { text: read_file(&path)?, url: None, folder: path.parent().map(Path::to_owned) };
+    let source = ApiDocument {
+        text: read_file(&path)?,
+        url: None,
+        folder: path.parent().map(Path::to_owned),
+    };
     let name = &request.provider.name;
     // Names that others have are the registry's to settle, file by file.
     let import = source.import(name, &options, &Names::default())?;
@@ -349,15 +352,15 @@ mod tests {
             updated_at: Timestamp::UNIX_EPOCH,
             expires_at: None,
         };
-        let read = Kept::read(&document).unwrap().unwrap();
-        let taken = Kept::take(document.clone()).unwrap().unwrap();
-        let text = |kept: &Kept| serde_json::to_string(kept).unwrap();
+        let read = ImportedProvider::read(&document).unwrap().unwrap();
+        let taken = ImportedProvider::take(document.clone()).unwrap().unwrap();
+        let text = |kept: &ImportedProvider| serde_json::to_string(kept).unwrap();
         assert_eq!(text(&taken), text(&read));
         assert_eq!(taken.tools[0].spec.output, Some(json!({"type": "array"})));
 
         let mut damaged = document;
         damaged.body[KEY]["tools"][1]["spec"]["name"] = json!(7);
-        let why = Kept::take(damaged).unwrap().unwrap_err();
+        let why = ImportedProvider::take(damaged).unwrap().unwrap_err();
         assert!(why.message().contains("the provider `pets` is damaged"), "{why}");
     }
 }

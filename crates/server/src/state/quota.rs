@@ -1,21 +1,20 @@
-//! Quotas: how much a tenant, and a key, may have made or have going on.
+//! Quotas: how much a tenant, and a key, may store, run at once, and call.
 //!
 //! ```text
-//! stored   tools, providers, documents, files, credentials,  counted where they are kept,
-//!          conversations, consents, API keys,               by the key that made them, too
-//!          calls that wait for a person
-//! live     subscribers, runs                                 a permit each
-//! calls    per minute, per day, cost per day                 counted by the engine
+//! stored      tools, providers, documents, files, credentials,  counted where they are kept,
+//!             conversations, consents, API keys,               by the key that made them, too
+//!             calls that wait for a person
+//! concurrent  subscribers, runs                                 a permit each
+//! calls       per minute, per day, cost per day                 counted by the engine
 //! ```
 //!
-//! Over one, the answer is `quota_exceeded`: 429, with the time at which it ends
-//! where it ends by itself. `GET /v1/quotas` shows all of them. Counts of calls
-//! and of what is live are each server's own, but those of a day are shared
-//! ([`days`]).
+//! A request over a quota gets `quota_exceeded` (429), with `Retry-After` where the
+//! quota resets by itself. `GET /v1/quotas` shows all of them. Each server counts
+//! calls and concurrent use on its own, but counts of a day are shared ([`days`]).
 
+mod concurrent;
 mod days;
 mod documents;
-mod live;
 mod stored;
 
 use std::collections::HashMap;
@@ -28,12 +27,12 @@ use windlass_store::Documents;
 
 use crate::state::identity::Identity;
 
+pub(crate) use concurrent::{ConcurrentUse, QuotaPermit};
 pub(crate) use days::DaySharer;
 pub(crate) use documents::{
     API_KEYS, APPROVALS, CONSENTS, CONVERSATIONS, CREDENTIALS, CheckedDocuments,
 };
-pub(crate) use live::{Live, Permit};
-pub(crate) use stored::{Stored, Whose};
+pub(crate) use stored::{QuotaHolder, StoredResource};
 
 /// Where files that were uploaded are described.
 pub(crate) const FILES: &str = "files";
@@ -154,20 +153,20 @@ impl QuotaSettings {
 }
 
 /// What has been used of quotas, but for those of calls.
-pub(crate) struct Quotas {
+pub(crate) struct TenantQuotas {
     pub(crate) settings: QuotaSettings,
-    live: Mutex<live::Counts>,
+    live: Mutex<concurrent::ConcurrentCounts>,
     /// Files by tenant, as they were counted a short while ago.
-    files: Mutex<HashMap<TenantId, documents::Files>>,
-    making: Mutex<HashMap<(TenantId, What), Turn>>,
+    files: Mutex<HashMap<TenantId, documents::FileCounts>>,
+    making: Mutex<HashMap<(TenantId, NewResource), QuotaLock>>,
 }
 
-/// Whoever holds it makes something.
-type Turn = Arc<tokio::sync::Mutex<()>>;
+/// Serializes the creation of resources of one tenant.
+type QuotaLock = Arc<tokio::sync::Mutex<()>>;
 
-/// What somebody is about to make.
+/// A resource that is about to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum What {
+pub(crate) enum NewResource {
     /// Tools, whichever way they come.
     Tools,
     /// A file.
@@ -176,7 +175,7 @@ pub(crate) enum What {
     Document,
 }
 
-impl Quotas {
+impl TenantQuotas {
     pub(crate) fn new(settings: QuotaSettings) -> Arc<Self> {
         let (live, files, making) = (Mutex::default(), Mutex::default(), Mutex::default());
         Arc::new(Self { settings, live, files, making })
@@ -184,7 +183,7 @@ impl Quotas {
 
     /// Lets a tenant make one thing at a time: between looking and making, nobody
     /// else makes one.
-    pub(crate) async fn making(&self, tenant: &TenantId, what: What) -> OwnedMutexGuard<()> {
+    pub(crate) async fn making(&self, tenant: &TenantId, what: NewResource) -> OwnedMutexGuard<()> {
         let turn = {
             let mut making = self.making.lock();
             making.retain(|_, turn| Arc::strong_count(turn) > 1);
@@ -194,12 +193,12 @@ impl Quotas {
     }
 
     /// Whether a tenant, or a key of it, may have so many tools.
-    pub(crate) fn allow_tools(&self, whose: Whose<'_>, wanted: usize) -> Result<(), Error> {
-        Stored::Tools.within(whose, wanted as u64, &self.settings, None)
+    pub(crate) fn allow_tools(&self, whose: QuotaHolder<'_>, wanted: usize) -> Result<(), Error> {
+        StoredResource::Tools.within(whose, wanted as u64, &self.settings, None)
     }
 
     /// Whether a key may upload one more file of this size. Whoever asks is
-    /// [making](Quotas::making) it.
+    /// [making](TenantQuotas::making) it.
     pub(crate) async fn allow_file(
         &self,
         documents: &dyn Documents,
@@ -209,10 +208,10 @@ impl Quotas {
         let files = self.files_of(documents, &who.tenant).await?;
         let of_key = files.of_key(&who.key_id);
         for (whose, files) in
-            [(Whose::Tenant(&who.tenant), files.all), (Whose::Key(&who.key_id), of_key)]
+            [(QuotaHolder::Tenant(&who.tenant), files.all), (QuotaHolder::Key(&who.key_id), of_key)]
         {
-            Stored::Files.within(whose, files.count + 1, &self.settings, None)?;
-            Stored::FileBytes.within(whose, files.bytes + size, &self.settings, None)?;
+            StoredResource::Files.within(whose, files.count + 1, &self.settings, None)?;
+            StoredResource::FileBytes.within(whose, files.bytes + size, &self.settings, None)?;
         }
         Ok(())
     }

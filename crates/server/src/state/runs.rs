@@ -1,5 +1,5 @@
-//! Runs of agents and what was said in conversations, kept in the documents that
-//! all servers of a database share.
+//! Runs of agents and the history of their conversations, kept in the documents that
+//! all servers on a database share.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use windlass::{BoxFuture, Error, ErrorKind, TenantId};
 use windlass_executors::agent::{Entry, History, RunLog, taken_over};
 use windlass_store::{Documents, Expect, KEEP_RUNS, Put};
 
-use crate::state::quota::{CONVERSATIONS, Quotas};
+use crate::state::quota::{CONVERSATIONS, TenantQuotas};
 
 const SPACE: &str = "agent_runs";
 /// The longest conversation that is kept, as JSON.
 const MAX_CONVERSATION: usize = 4 * 1024 * 1024;
 
 /// A log that outlives the process.
-pub(crate) struct KeptRuns(pub(crate) Arc<dyn Documents>);
+pub(crate) struct StoredRuns(pub(crate) Arc<dyn Documents>);
 
 /// Entries of a run stand together, in their order.
 fn name(run: &str, number: u32) -> String {
     format!("{run}:{number:08}")
 }
 
-impl RunLog for KeptRuns {
+impl RunLog for StoredRuns {
     fn append<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -57,38 +57,43 @@ impl RunLog for KeptRuns {
 }
 
 /// Where a conversation with an agent is kept from run to run.
-pub(crate) struct Conversation {
+pub(crate) struct AgentConversation {
     documents: Arc<dyn Documents>,
     tenant: TenantId,
     /// The key that it is held with.
     owner: Option<String>,
-    /// The agent and the conversation, either of which may have any name.
+    /// The agent, the conversation and the person, which may have any name.
     id: String,
     /// The messages are in the form of its API.
     model: String,
 }
 
-impl Conversation {
+impl AgentConversation {
     pub(crate) fn new(
         documents: Arc<dyn Documents>,
         tenant: TenantId,
         owner: Option<String>,
         (tool, model): (&str, &str),
-        conversation: &str,
+        (conversation, user): (&str, Option<&str>),
     ) -> Self {
-        let (id, model) = (json!([tool, conversation]).to_string(), model.to_owned());
+        // What a person says is told to nobody else.
+        let id = match user {
+            Some(user) => json!([tool, conversation, user]),
+            None => json!([tool, conversation]),
+        };
+        let (id, model) = (id.to_string(), model.to_owned());
         Self { documents, tenant, owner, id, model }
     }
 
     /// Refuses one that begins where there is no room to keep it.
-    pub(crate) async fn allow(&self, quotas: &Quotas) -> Result<(), Error> {
+    pub(crate) async fn allow(&self, quotas: &TenantQuotas) -> Result<(), Error> {
         if self.documents.get(CONVERSATIONS, &self.tenant, &self.id).await?.is_some() {
             return Ok(());
         }
         quotas.allow_conversation(&*self.documents, &self.tenant, self.owner.as_deref()).await
     }
 
-    /// What was said. With another model it begins anew.
+    /// The history. With another model it starts anew.
     pub(crate) async fn read(&self) -> Result<History, Error> {
         let found = self.documents.get(CONVERSATIONS, &self.tenant, &self.id).await?;
         let body = found.map(|document| document.body).unwrap_or_default();
@@ -96,7 +101,7 @@ impl Conversation {
         Ok(History::new(said.cloned().unwrap_or_default()))
     }
 
-    /// Keeps what has been said by now. One that is too long stays as it was.
+    /// Stores the history so far. One that is too long is not stored.
     pub(crate) async fn keep(&self, history: &History) -> Result<(), Error> {
         let body = json!({"model": self.model, "messages": history.messages()});
         if history.is_empty() || body.to_string().len() > MAX_CONVERSATION {

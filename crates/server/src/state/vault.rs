@@ -1,13 +1,13 @@
-//! Secrets at rest: credentials of providers, sealed so that whoever reads the
-//! database learns nothing and whoever changes it is found out.
+//! Secrets at rest: envelope encryption of credentials, with authentication against
+//! tampering.
 //!
 //! ```text
-//! master key (file or environment) ─ seals ─► a data key for each tenant ─ seals ─► credentials
+//! master key (file or environment) ─ encrypts ─► data key of a tenant ─ encrypts ─► credentials
 //! ```
 //!
-//! Both kinds of keys can be replaced while servers run. A sealed value names
-//! the key that it needs, and is bound to what it is: the same bytes under
-//! another tenant, provider, user or id cannot be opened.
+//! The master key is the key-encryption key. Both kinds of keys can be rotated while
+//! servers run. A ciphertext names its key, and its associated data binds it to the
+//! tenant, provider, user and id: the same bytes cannot be decrypted elsewhere.
 
 mod credential;
 mod credentials;
@@ -19,11 +19,12 @@ mod key_file;
 mod master;
 mod seal;
 
-pub(crate) use credential::{Credential, Validation};
+pub(crate) use credential::{MaskedCredential, Validation};
 pub(crate) use credentials::{
-    CredentialChange, CredentialRequest, Credentials, Filter, Revealed, Wanted,
+    CredentialChange, CredentialChoice, CredentialFilter, CredentialRequest, Credentials,
+    RevealedCredential,
 };
 pub(crate) use data_keys::{Rotation, Vault};
-pub(crate) use fields::{Given, is_masked};
-pub(crate) use grants::{Endpoint, Grantee, Grants, Tokens};
-pub(crate) use master::{KEY_FILE, KeySource, MASTER_KEY, Missing};
+pub(crate) use fields::{FieldValue, is_masked};
+pub(crate) use grants::{GrantedTokens, Grantee, Grants, TokenEndpoint};
+pub(crate) use master::{KEY_FILE, KeySource, MASTER_KEY, MissingKeyFile};

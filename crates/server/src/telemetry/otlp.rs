@@ -1,12 +1,12 @@
-//! Spans in the JSON form of OTLP: ids in hexadecimal, 64-bit numbers as texts,
-//! enumerations as numbers.
+//! Spans in the JSON encoding of OTLP: ids in hexadecimal, 64-bit integers as
+//! strings, enumerations as integers.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass::{Kind, Lang, Tool, TraceContext, Usage};
 use windlass_executors::model::Api;
 
-use super::span::{CallSpan, ChatSpan, Finished, McpFailure, McpSpan, McpTarget, RequestSpan};
+use super::span::{CallSpan, ChatSpan, FinishedSpan, McpFailure, McpSpan, McpTarget, RequestSpan};
 
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
@@ -25,14 +25,14 @@ pub(super) struct Resource {
 }
 
 /// One request to the collector.
-pub(super) fn document(resource: &Resource, batch: &[Finished]) -> Vec<u8> {
+pub(super) fn document(resource: &Resource, batch: &[FinishedSpan]) -> Vec<u8> {
     let mut spans = Vec::with_capacity(batch.len() * 3);
     for finished in batch {
         match finished {
-            Finished::Call(call) => of_call(call, &mut spans),
-            Finished::Request(request) => spans.push(of_request(request)),
-            Finished::Mcp(request) => spans.push(of_mcp(request)),
-            Finished::Chat(chat) => spans.push(of_chat(chat)),
+            FinishedSpan::Call(call) => of_call(call, &mut spans),
+            FinishedSpan::Request(request) => spans.push(of_request(request)),
+            FinishedSpan::Mcp(request) => spans.push(of_mcp(request)),
+            FinishedSpan::Chat(chat) => spans.push(of_chat(chat)),
         }
     }
     let version = env!("CARGO_PKG_VERSION");

@@ -1,5 +1,5 @@
-//! Takes spans to the collector: one POST at a time, tried again a few times
-//! where that may help.
+//! OTLP/HTTP sender: posts one batch of spans at a time to the collector, and
+//! retries failures that may be temporary.
 
 use std::io;
 use std::sync::Arc;
@@ -27,23 +27,23 @@ const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
 const MAX_ANSWER: usize = 64 * 1024;
 
 /// The way to a collector.
-pub(super) struct Sender {
+pub(super) struct SpanSender {
     endpoint: Uri,
     headers: HeaderMap,
     tls: Option<TlsConnector>,
-    /// Whether the last batch arrived, so that trouble is told once.
+    /// Whether the last batch arrived, so that an outage is logged once.
     works: bool,
 }
 
 /// Why a batch did not arrive.
-enum Failure {
+enum SendFailure {
     /// It will not, ever.
     Refused(StatusCode),
     /// It may, later.
     Unreachable(String),
 }
 
-impl Sender {
+impl SpanSender {
     pub(super) fn new(endpoint: &Uri, extra: &Headers) -> Self {
         let mut headers = HeaderMap::new();
         for (name, value) in &extra.0 {
@@ -69,15 +69,15 @@ impl Sender {
         let mut pauses = AGAIN.into_iter();
         let why = loop {
             let sent = tokio::time::timeout(PATIENCE, self.post(body.clone())).await;
-            match sent.unwrap_or_else(|_| Err(Failure::Unreachable("no answer".to_owned()))) {
+            match sent.unwrap_or_else(|_| Err(SendFailure::Unreachable("no answer".to_owned()))) {
                 Ok(()) => {
                     if !std::mem::replace(&mut self.works, true) {
                         tracing::info!("traces are sent again");
                     }
                     return true;
                 }
-                Err(Failure::Refused(status)) => break format!("refused with {status}"),
-                Err(Failure::Unreachable(why)) => match pauses.next() {
+                Err(SendFailure::Refused(status)) => break format!("refused with {status}"),
+                Err(SendFailure::Unreachable(why)) => match pauses.next() {
                     Some(pause) if !stop.is_cancelled() => {
                         tokio::select! {
                             () = tokio::time::sleep(pause) => {}
@@ -94,8 +94,9 @@ impl Sender {
         false
     }
 
-    async fn post(&self, body: Bytes) -> Result<(), Failure> {
-        let unreachable = |error: &dyn std::fmt::Display| Failure::Unreachable(error.to_string());
+    async fn post(&self, body: Bytes) -> Result<(), SendFailure> {
+        let unreachable =
+            |error: &dyn std::fmt::Display| SendFailure::Unreachable(error.to_string());
         let host = self.endpoint.host().unwrap_or_default();
         let name = host.trim_start_matches('[').trim_end_matches(']');
         let port = self.endpoint.port_u16().unwrap_or(match self.tls {
@@ -103,7 +104,7 @@ impl Sender {
             None => 80,
         });
         if self.tls.is_none() && self.endpoint.scheme_str() == Some("https") {
-            return Err(Failure::Unreachable("TLS cannot be set up".to_owned()));
+            return Err(SendFailure::Unreachable("TLS cannot be set up".to_owned()));
         }
         let stream = TcpStream::connect((name, port)).await.map_err(|it| unreachable(&it))?;
         match &self.tls {
@@ -116,15 +117,15 @@ impl Sender {
         }
     }
 
-    async fn exchange<S>(&self, stream: S, body: Bytes) -> Result<(), Failure>
+    async fn exchange<S>(&self, stream: S, body: Bytes) -> Result<(), SendFailure>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let unreachable = |error: hyper::Error| Failure::Unreachable(error.to_string());
+        let unreachable = |error: hyper::Error| SendFailure::Unreachable(error.to_string());
         let path = self.endpoint.path_and_query().map_or("/", |path| path.as_str());
         let mut request = Request::post(path)
             .body(Full::new(body))
-            .map_err(|error| Failure::Unreachable(error.to_string()))?;
+            .map_err(|error| SendFailure::Unreachable(error.to_string()))?;
         request.headers_mut().clone_from(&self.headers);
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(unreachable)?;
@@ -143,8 +144,8 @@ impl Sender {
         }?;
         match status.as_u16() {
             200..300 => Ok(()),
-            429 | 502 | 503 | 504 => Err(Failure::Unreachable(status.to_string())),
-            _ => Err(Failure::Refused(status)),
+            429 | 502 | 503 | 504 => Err(SendFailure::Unreachable(status.to_string())),
+            _ => Err(SendFailure::Refused(status)),
         }
     }
 }

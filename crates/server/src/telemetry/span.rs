@@ -1,4 +1,4 @@
-//! What has ended, as little of it as spans need.
+//! Finished operations, holding only what their spans need.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use serde_json::Value;
 use windlass::{CallId, CallRecord, Caller, Engine, Output, TenantId, Tool, TraceContext, Usage};
 
 /// Something that has ended.
-pub(super) enum Finished {
+pub(super) enum FinishedSpan {
     Call(Box<CallSpan>),
     Request(Box<RequestSpan>),
     Mcp(Box<McpSpan>),
     Chat(Box<ChatSpan>),
 }
 
-impl Finished {
+impl FinishedSpan {
     /// The same, with the tool that was called. Not left until the batch is sent,
     /// since tools of a server go with it.
     pub(super) fn resolved(mut self, engine: &Engine) -> Self {

@@ -1,4 +1,4 @@
-//! Agents in the program: on the command line, over HTTP, and after a kill.
+//! Agents in the program: on the command line, over HTTP, and resumed after `SIGKILL`.
 
 mod model;
 mod serving;

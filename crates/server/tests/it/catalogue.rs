@@ -1,4 +1,4 @@
-//! `windlass tools`, `init` and `completion`, and help.
+//! `windlass tools`, `init` and `completion`, and the help.
 
 use crate::project::Project;
 

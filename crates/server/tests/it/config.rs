@@ -1,4 +1,4 @@
-//! `windlass config`: what is in effect, and why.
+//! `windlass config`: effective settings and where they come from.
 
 use crate::project::Project;
 

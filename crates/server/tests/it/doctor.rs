@@ -1,4 +1,4 @@
-//! `windlass doctor`: what it finds, and that it changes nothing.
+//! `windlass doctor`: diagnoses, without changing anything.
 
 use std::fs;
 use std::io::{Read, Write};

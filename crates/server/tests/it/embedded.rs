@@ -1,4 +1,4 @@
-//! The server in a program of somebody's own.
+//! The server embedded in another program.
 
 use std::time::Duration;
 

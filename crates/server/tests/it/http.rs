@@ -1,10 +1,11 @@
 //! The HTTP API, over real connections to the real program.
 //!
-//! Every answer is held against `/openapi.json`: a status, a media type or a
-//! property that the document does not have fails the test that met it.
+//! Every response is validated against `/openapi.json`: a status, media type or property
+//! that the document does not describe fails the test.
 
 mod approvals;
 mod audit;
+mod audit_flood;
 mod batches;
 mod calls;
 mod canary;
@@ -18,9 +19,13 @@ mod hostile;
 mod imports;
 mod matrix;
 mod operating;
+mod outgoing;
 mod owners;
+mod persons;
 mod quotas;
+mod retention;
 mod secrets;
+mod secrets_oauth;
 mod server;
 mod several;
 mod slots;

@@ -1,12 +1,11 @@
-//! The engine as a server of the Model Context Protocol, over its two wires, and
-//! servers of others behind it.
+//! The MCP server over both transports, and third-party servers behind it.
 
 mod bearers;
 pub(crate) mod http;
 mod log;
 mod login;
 mod others;
-mod played;
+pub(crate) mod played;
 mod real;
 mod sessions;
 mod stdio;

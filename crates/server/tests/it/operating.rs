@@ -1,4 +1,4 @@
-//! `windlass serve` as operators know it: how it ends, what it tells.
+//! Operating `windlass serve`: shutdown, logs, traces, outages.
 
 mod drain;
 mod kill;

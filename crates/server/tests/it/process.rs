@@ -1,4 +1,4 @@
-//! The program as a process: pipes that close, signals, kills.
+//! The program as a process: broken pipes, signals, kills.
 
 use std::io::Read;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! A folder to run the program in, and what came of a run.
+//! A project folder to run the program in, and the result of a run.
 
 use std::ffi::OsStr;
 use std::fs;

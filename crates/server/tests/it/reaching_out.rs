@@ -1,4 +1,4 @@
-//! Tools that reach out of the program, as far as the settings let them.
+//! Tools with network, file and database access, as far as the settings allow it.
 
 use crate::project::Project;
 use crate::upstream::{Said, Upstream};

@@ -1,4 +1,4 @@
-//! Where settings come from, and which of them wins.
+//! Sources of settings and their precedence.
 
 use crate::project::Project;
 

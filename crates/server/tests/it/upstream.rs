@@ -1,5 +1,4 @@
-//! A server of somebody else's on loopback, which the program reaches out to: it
-//! answers as a test says, and remembers what it was asked.
+//! A scripted upstream server on loopback, which records its requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

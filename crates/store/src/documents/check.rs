@@ -1,18 +1,17 @@
-//! What may be kept. The same for every database, so that none is surprised by
-//! what another one took.
+//! Limits of documents, the same for every database, so that data can move between them.
 
 use serde_json::Value;
 use windlass::{Error, ErrorKind};
 
 use super::Put;
 
-/// The longest name: with a tenant it must fit into an index.
+/// Maximum length of an id: together with the tenant it must fit into an index.
 const MAX_NAME_BYTES: usize = 1000;
 
-/// Deeper JSON can be written, but not read again.
+/// Maximum nesting; deeper JSON can be written, but not parsed again.
 const MAX_LEVELS: usize = 127;
 
-/// Refuses what could not be read again as it was.
+/// Rejects what could not be read back unchanged.
 pub(crate) fn check(put: &Put) -> Result<(), Error> {
     for (what, name) in [("id", Some(&put.id)), ("alias", put.alias.as_ref())] {
         if name.is_some_and(|name| !can_be_kept(name)) {
@@ -31,7 +30,7 @@ pub(crate) fn check(put: &Put) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether there may be a document of this name.
+/// Whether an id is valid.
 pub(crate) fn can_be_kept(name: &str) -> bool {
     name.len() <= MAX_NAME_BYTES && !name.contains('\0')
 }

@@ -1,4 +1,5 @@
-//! [`MemoryDocuments`]: for tests, and for servers that keep nothing.
+//! [`MemoryDocuments`]: in-memory document store, for tests and servers without
+//! persistence.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::ready;
@@ -13,13 +14,13 @@ use super::{
     check,
 };
 
-/// How many events are kept.
+/// Maximum number of events.
 const EVENTS: usize = 10_000;
 
-/// After how many changes expired documents are looked for.
+/// Expired documents are removed after this many changes.
 const SWEEP: u64 = 256;
 
-/// Documents without a database.
+/// A document store in memory.
 pub struct MemoryDocuments {
     state: Mutex<State>,
     news: News,
@@ -36,12 +37,12 @@ struct State {
 }
 
 impl MemoryDocuments {
-    /// Nothing yet.
+    /// An empty store.
     pub fn new() -> Self {
         Self::with_events(EVENTS)
     }
 
-    /// Keeps at most so many events, and at least one.
+    /// An empty store with this maximum number of events, at least one.
     pub fn with_events(keep_events: usize) -> Self {
         let keep_events = keep_events.max(1);
         Self { state: Mutex::default(), news: News::after(0), keep_events }
@@ -75,7 +76,7 @@ impl State {
             })
     }
 
-    /// Lets expired documents go now and then.
+    /// Removes expired documents from time to time.
     fn sweep(&mut self) {
         self.puts += 1;
         if self.puts.is_multiple_of(SWEEP) {

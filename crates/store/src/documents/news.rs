@@ -1,4 +1,4 @@
-//! Tells those who listen in this process what is new.
+//! Broadcasts changes to subscribers in this process.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use windlass::{CallId, TenantId};
 
 use super::Change;
 
-/// How many changes a slow listener may be behind.
+/// How many changes a slow subscriber may lag behind.
 const CHANGES: usize = 256;
 
-/// Where a change comes from, so that whoever made it need not hear of it twice.
+/// Identifies the origin of a change, so that a process can ignore the echo of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Origin(pub(crate) Uuid);
 
@@ -27,24 +27,24 @@ pub(crate) struct News {
 }
 
 impl News {
-    /// From an event on.
+    /// Starts after this event.
     pub(crate) fn after(newest: u64) -> Self {
         Self { changes: broadcast::Sender::new(CHANGES), newest: watch::Sender::new(newest) }
     }
 
     pub(crate) fn changed(&self, space: &str, tenant: &TenantId, id: &str) {
         let (space, id) = (space.to_owned(), id.to_owned());
-        // Nobody may listen.
+        // There may be no subscribers.
         let _ = self.changes.send(Change { space, tenant: tenant.clone(), id });
     }
 
-    /// Changes may have gone unheard.
+    /// Reports that changes may have been missed.
     pub(crate) fn missed(&self) {
         self.changed("", &TenantId::default(), "");
     }
 
-    /// There are events up to this one. Reports of several writers may overtake
-    /// each other.
+    /// Reports events up to this position. Reports of several writers may arrive out of
+    /// order.
     pub(crate) fn events_until(&self, position: u64) {
         self.newest.send_if_modified(|newest| {
             let is_news = position > *newest;

@@ -1,9 +1,7 @@
-//! One transaction: intents that are to be kept, records that have come, and
-//! what both of them change in counts.
+//! One transaction of the writer: intents, records, and the counters that both change.
 //!
-//! Everything in it may be done twice. Where the connection is lost during
-//! the commit, nobody knows whether it was done; doing it again finds the rows
-//! by their ids and changes nothing.
+//! It is idempotent: if the connection is lost during the commit, nobody knows whether it
+//! succeeded, and repeating it finds the rows by their ids and changes nothing.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,15 +17,15 @@ use super::text;
 use crate::queue::Begin;
 use crate::value::{NEVER_RAN, duration, status_code};
 
-/// What a commit did.
+/// The result of a commit.
 pub(crate) struct Committed {
     /// The answer to each intent.
     pub(crate) begun: Vec<Begun>,
-    /// How many calls the database keeps now.
+    /// Number of calls in the database.
     pub(crate) kept_calls: i64,
 }
 
-/// Keeps intents and records for good. `rows` are these records.
+/// Commits intents and records. `rows` are the records as columns.
 pub(crate) async fn commit(
     client: &mut Client,
     owner: i32,
@@ -35,7 +33,7 @@ pub(crate) async fn commit(
     records: &[CallRecord],
     rows: &Rows<'_>,
 ) -> Result<Committed, Fault> {
-    // A transaction that is dropped on the way is rolled back.
+    // A transaction that is dropped is rolled back.
     let transaction = client.transaction().await?;
     let client = transaction.client();
     let (begun, end) = tokio::join!(biased;
@@ -48,7 +46,7 @@ pub(crate) async fn commit(
     Ok(Committed { begun, kept_calls })
 }
 
-/// Keeps the records of calls that have ended, each once.
+/// Inserts the records of finished calls, each once.
 pub(crate) async fn end(
     client: &Client,
     records: &[CallRecord],
@@ -76,7 +74,7 @@ pub(crate) async fn end(
     }
     let mut known = Vec::new();
     for (at, record) in records.iter().enumerate() {
-        // The second record of an id is known, too.
+        // The second record with an id counts as a duplicate.
         if new.remove(&(rows.id[at], &*rows.tenant[at])) {
             changes.count(record, 1);
         } else if record.status != Status::Interrupted {
@@ -87,8 +85,8 @@ pub(crate) async fn end(
     Ok(changes)
 }
 
-/// A call that was taken for interrupted and ended after all: its record takes
-/// the place of the other one. Any other record that is there already stays.
+/// Replaces the record of a call that was taken for interrupted but has finished after
+/// all. Any other existing record stays.
 async fn replace_interrupted(
     client: &Client,
     known: &[&CallRecord],
@@ -141,9 +139,9 @@ async fn forget_intents(client: &Client, ids: &[Uuid]) -> Result<(), tokio_postg
     Ok(())
 }
 
-/// A call that never ran must not hold its key: the caller may try again. It
-/// may have been cancelled meanwhile, or refused because nobody could say
-/// whether its intent is kept.
+/// Releases the idempotency keys of calls that never ran, so that the caller may retry.
+/// Such a call may have been cancelled, or refused because nobody knew whether its intent
+/// was stored.
 async fn give_back_keys(
     client: &Client,
     records: &[CallRecord],
@@ -160,12 +158,12 @@ async fn give_back_keys(
     Ok(())
 }
 
-/// What a transaction changes in counts. Sorted, so that servers never wait
-/// for each other in a circle.
+/// Changes of the counters in one transaction. Sorted, to avoid deadlocks between
+/// servers.
 #[derive(Default)]
 pub(crate) struct Changes {
     by_key: BTreeMap<(String, String, i16, i64), i64>,
-    /// What models took to answer, by tenant and tool.
+    /// Model usage by tenant and tool.
     usage: BTreeMap<(String, String), Usage>,
     by_tenant: BTreeMap<String, i64>,
     calls: i64,
@@ -188,7 +186,7 @@ impl Changes {
         self.calls += calls;
     }
 
-    /// Writes the changes; returns how many calls the database keeps now.
+    /// Writes the changes; returns the number of calls in the database.
     pub(crate) async fn apply(&self, client: &Client) -> Result<i64, tokio_postgres::Error> {
         let tenants: Vec<&str> = self.by_key.keys().map(|key| key.0.as_str()).collect();
         let tools: Vec<&str> = self.by_key.keys().map(|key| key.1.as_str()).collect();
@@ -238,7 +236,7 @@ impl Changes {
         client.execute_typed(sql, &values).await.map(drop)
     }
 
-    /// Intents alone change no total, and do not wait for one another there.
+    /// Intents alone change no total, and so do not contend for its row.
     async fn total(&self, client: &Client) -> Result<i64, tokio_postgres::Error> {
         let row = if self.calls == 0 {
             let sql = "SELECT value FROM windlass.totals WHERE name = 'calls'";

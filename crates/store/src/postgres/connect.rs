@@ -1,4 +1,4 @@
-//! Opens connections: the one that writes and those that read.
+//! Opens connections for the writer and for readers.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::fault::{Fault, unavailable};
 use super::options::PostgresOptions;
 use super::url::PostgresUrl;
 
-/// A database, and how connections to it are made.
+/// A database and its connection settings.
 #[derive(Clone)]
 pub(crate) struct Target {
     config: Config,
     tls: Option<MakeRustlsConnect>,
     pub(crate) place: Arc<str>,
-    /// What a session is told before its first statement.
+    /// Statements that set up a session.
     session: Arc<str>,
 }
 
@@ -30,7 +30,7 @@ impl Target {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(options.connect_timeout);
         }
-        // Without encryption the driver must not ask for it either.
+        // Without encryption, the driver must not ask for it either.
         let tls = if url.wants_tls() {
             Some(tls()?)
         } else {
@@ -46,21 +46,21 @@ impl Target {
         Ok(Self { config, tls, place: url.place().into(), session: session.into() })
     }
 
-    /// A connection for statements that change something.
+    /// A read-write connection.
     pub(crate) async fn writer(&self) -> Result<Client, Fault> {
         let client = self.open().await?;
         client.batch_execute(&self.session).await?;
         Ok(client)
     }
 
-    /// A connection for questions.
+    /// A read-only connection.
     pub(crate) async fn reader(&self) -> Result<Client, Fault> {
         let client = self.writer().await?;
         client.batch_execute("SET default_transaction_read_only = on").await?;
         Ok(client)
     }
 
-    /// A connection that hears what others say on the channels it listens to.
+    /// A connection that receives notifications (`LISTEN`).
     pub(crate) async fn listener(
         &self,
         hear: impl FnMut(Notification) + Send + 'static,
@@ -81,8 +81,8 @@ impl Target {
         Ok(client)
     }
 
-    /// The connection itself is driven by a task, which ends when the client
-    /// is dropped or the server goes away.
+    /// Spawns the task that drives the connection; it ends when the client is dropped or
+    /// the server closes it.
     async fn open(&self) -> Result<Client, tokio_postgres::Error> {
         match &self.tls {
             Some(tls) => {
@@ -99,7 +99,7 @@ impl Target {
     }
 }
 
-/// Drives a connection until it ends, and hands over what it hears.
+/// Drives a connection to its end, and forwards notifications.
 async fn drive<S, T>(mut connection: Connection<S, T>, mut hear: impl FnMut(Notification))
 where
     S: AsyncRead + AsyncWrite + Unpin,

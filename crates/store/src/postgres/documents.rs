@@ -1,4 +1,4 @@
-//! [`PostgresDocuments`]: documents and events of any number of servers.
+//! [`PostgresDocuments`]: documents and events shared by any number of servers.
 //!
 //! ```text
 //! put, delete, append_events ─► Writers (a few connections) ─► one statement each, with NOTIFY
@@ -6,8 +6,8 @@
 //!                                 News ◄─ Listener (one connection) ◄────┘
 //! ```
 //!
-//! Each change is one statement, so that it is whole whatever happens to the
-//! connection, and needs no lock that somebody could hold for long.
+//! Each change is a single statement, so it is atomic whatever happens to the connection,
+//! and holds no lock for long.
 
 mod events;
 mod keep;
@@ -39,14 +39,14 @@ use note::Own;
 use teller::Teller;
 use writers::Writers;
 
-/// Keeps documents and events in a PostgreSQL database, beside the records of a
-/// [`PostgresStore`](crate::PostgresStore). Servers that share it hear of each
+/// Stores documents and events in a PostgreSQL database, beside the records of a
+/// [`PostgresStore`](crate::PostgresStore). Servers that share it are notified of each
 /// other's changes at once.
 ///
-/// While the database is away everything fails, and all of it recovers by
-/// itself; those who listen for changes are then told to look at everything
-/// again. The connection that listens needs a session of its own, as that of the
-/// store does. When a document expires is for the database's clock to say.
+/// During an outage of the database everything fails, and recovers on its own;
+/// subscribers are then told to read everything again. The listening connection needs a
+/// session of its own, as that of the store does. Expiry is decided by the database's
+/// clock.
 pub struct PostgresDocuments {
     own: Arc<Own>,
     writers: Arc<Writers>,
@@ -58,7 +58,7 @@ pub struct PostgresDocuments {
 }
 
 impl PostgresDocuments {
-    /// Connects to a database, and makes or updates the tables.
+    /// Connects to a database, and creates or migrates the tables.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl PostgresDocuments {
     }
 }
 
-/// The thread of the documents. Connections live on its runtime.
+/// The thread that runs the connections.
 fn run(
     start: impl Future<Output = Result<Listener, Error>>,
     ready: oneshot::Sender<Result<Handle, Error>>,
@@ -96,7 +96,7 @@ fn run(
         Ok(runtime) => runtime,
         Err(cause) => {
             let error = unavailable("cannot start the runtime of the documents");
-            // Who asked may have gone away, here and below.
+            // The caller may have gone away, here and below.
             let _ = ready.send(Err(error.with_source(cause)));
             return;
         }

@@ -1,4 +1,4 @@
-//! Looks at a PostgreSQL database without changing it.
+//! Read-only health check of a PostgreSQL database.
 
 use std::time::Duration;
 
@@ -12,15 +12,14 @@ use super::schema;
 use super::url::PostgresUrl;
 use crate::sqlite::Examination;
 
-/// How long all of it may take.
+/// Timeout for all of it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Looks at a PostgreSQL database: whether it can be reached, is ours, and can
-/// be written to.
+/// Checks whether a PostgreSQL database can be reached, has our schema, and is writable.
 ///
 /// # Errors
 ///
-/// Where it cannot be reached.
+/// If it cannot be reached.
 pub async fn examine_postgres(url: &PostgresUrl) -> Result<Examination, Error> {
     let target = Target::new(url, &PostgresOptions::default())?;
     let place = target.place.clone();

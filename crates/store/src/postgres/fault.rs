@@ -1,7 +1,7 @@
-//! Errors of PostgreSQL in words that say which database and what to do.
+//! Errors of PostgreSQL, with the name of the database and advice.
 //!
-//! A place is `host:port/database`: no text here can hold a password, because
-//! the URL is not among what these texts are made of.
+//! A place is `host:port/database`: no text here can contain a password, because none is
+//! made from the URL.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use windlass::Error;
 
 pub(crate) use crate::fault::unavailable;
 
-/// Why something on a connection failed.
+/// Why an operation on a connection failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// The server said no, or could not be reached.
+    /// An error of the server or of the connection.
     Driver(tokio_postgres::Error),
-    /// We said no.
+    /// A check of our own failed.
     Refused(Error),
 }
 
@@ -32,7 +32,7 @@ impl From<Error> for Fault {
 }
 
 impl Fault {
-    /// The server's code (SQLSTATE), where the server said something.
+    /// The SQLSTATE code, if the server sent one.
     pub(crate) fn code(&self) -> Option<&str> {
         match self {
             Self::Driver(cause) => cause.code().map(tokio_postgres::error::SqlState::code),
@@ -40,24 +40,24 @@ impl Fault {
         }
     }
 
-    /// Whether the values are to blame, and not the state of the server: the
-    /// same statement will fail again and again.
+    /// Whether the data is the cause rather than the state of the server, so that a retry
+    /// would fail again.
     pub(crate) fn is_in_the_data(&self) -> bool {
         match self {
             Self::Driver(cause) if cause.code().is_none() => is_conversion(cause),
             _ => self.code().is_some_and(|code| {
-                // Data exceptions, violated constraints, limits of the server.
+                // Data exceptions, constraint violations, server limits.
                 ["22", "23", "54"].iter().any(|class| code.starts_with(class))
             }),
         }
     }
 
-    /// Whether the same transaction may succeed at once: it met another one,
-    /// or a connection that had ended.
+    /// Whether an immediate retry of the transaction makes sense: after a deadlock, a
+    /// serialization conflict or a closed connection.
     pub(crate) fn is_worth_another_try(&self) -> bool {
         const DEADLOCK: &str = "40P01";
         const SERIALIZATION: &str = "40001";
-        /// The owner of an intent is gone: somebody took us for dead.
+        /// The owner of an intent was removed: another process took us for dead.
         const FOREIGN_KEY: &str = "23503";
         match self {
             Self::Driver(cause) if cause.code().is_none() => cause.is_closed(),
@@ -65,7 +65,7 @@ impl Fault {
         }
     }
 
-    /// Whether another server may take what this one refuses: it is a standby.
+    /// Whether this server is a standby, so that another one may accept the write.
     pub(crate) fn is_read_only(&self) -> bool {
         self.code() == Some("25006")
     }
@@ -108,7 +108,7 @@ fn why(place: &str, cause: &tokio_postgres::Error) -> String {
     }
 }
 
-/// The error and its causes, each once.
+/// The error and its causes, without repetitions.
 fn chain(cause: &tokio_postgres::Error) -> String {
     let mut text = cause.to_string();
     let mut source = cause.source();
@@ -122,13 +122,13 @@ fn chain(cause: &tokio_postgres::Error) -> String {
     text
 }
 
-/// The driver refused a value before it was sent.
+/// Whether the driver rejected a value before sending it.
 fn is_conversion(cause: &tokio_postgres::Error) -> bool {
     cause.to_string().starts_with("error serializing parameter")
         || cause.to_string().starts_with("error encoding message")
 }
 
-/// The server did not answer in time.
+/// The error of a timeout.
 pub(crate) fn no_answer(place: &str, what: &str, after: Duration) -> Error {
     let seconds = after.as_secs_f64();
     unavailable(format!(

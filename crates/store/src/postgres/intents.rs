@@ -1,4 +1,4 @@
-//! [`Intent`]s as rows of `windlass.intents`, and the keys that some have.
+//! [`Intent`]s in `windlass.intents`, and idempotency keys in `windlass.keys`.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -15,18 +15,18 @@ use crate::KEEP_RUNS;
 use crate::queue::Begin;
 use crate::value::read_json;
 
-/// A key that has to be kept longer is dated ahead, so that age alone tells.
+/// Keys that are kept longer get a later date, so that age alone decides.
 const INSERT_KEYS: &str = "INSERT INTO windlass.keys (tenant, key, id, fingerprint, kept_at) \
      SELECT tenant, key, id, fingerprint, now() + make_interval(secs => ahead) \
      FROM unnest($1, $2, $3, $4, $5) AS new (tenant, key, id, fingerprint, ahead) \
      ON CONFLICT DO NOTHING";
 
-/// Who has the keys.
+/// Who holds the wanted keys.
 const HOLDERS: &str = "SELECT wanted.at, keys.id, keys.fingerprint \
      FROM unnest($1, $2, $3) AS wanted (tenant, key, at) \
      JOIN windlass.keys USING (tenant, key)";
 
-/// Those without a key, and those who have theirs.
+/// Inserts intents without a key, and those that hold theirs.
 const INSERT_INTENTS: &str = "INSERT INTO windlass.intents \
      (id, owner, tenant, call_ref, tool, user_id, caller_id, caller_type, conversation, workflow, \
       parent, key, created_us, arguments) \
@@ -41,8 +41,8 @@ const INSERT_INTENTS: &str = "INSERT INTO windlass.intents \
          WHERE keys.tenant = new.key_tenant AND keys.id = new.id) \
      ON CONFLICT DO NOTHING";
 
-/// Calls that others have begun, or that have ended. Asked once the intents are
-/// there, so that whoever committed meanwhile is seen.
+/// Calls that others have begun, or that have finished. Queried after inserting the
+/// intents, so that concurrent commits are visible.
 const TAKEN: &str = "SELECT id FROM windlass.intents WHERE id = ANY ($1) AND owner <> $3 \
      UNION SELECT calls.id FROM unnest($1, $2) AS new (id, tenant) \
      JOIN windlass.calls USING (id, tenant)";
@@ -50,9 +50,8 @@ const TAKEN: &str = "SELECT id FROM windlass.intents WHERE id = ANY ($1) AND own
 pub(crate) const COLUMNS: &str = "id, tenant, call_ref, tool, user_id, caller_id, caller_type, \
      conversation, workflow, parent, key, created_us, arguments";
 
-/// Keeps intents, and says to each what it is told. All of it may be done
-/// again, where nobody knows whether it was done: a key that is ours already
-/// is as good as one that was free.
+/// Stores intents and returns the answer to each. Idempotent, for the case that the
+/// outcome of a commit is unknown: a key that we hold already is as good as a free one.
 pub(crate) async fn begin(
     client: &Client,
     owner: i32,
@@ -62,8 +61,8 @@ pub(crate) async fn begin(
         return Ok(Vec::new());
     }
     let intents: Vec<&Intent> = begins.iter().map(|begin| &begin.intent).collect();
-    // In one order everywhere, so that servers never wait for each other in a
-    // circle. Of the same key, the first comes first.
+    // In the same order everywhere, to avoid deadlocks between servers. For the same key,
+    // the first one wins.
     let mut keyed: Vec<(Cow<'_, str>, Cow<'_, str>, usize, &IdempotencyKey)> = Vec::new();
     for (at, intent) in intents.iter().enumerate() {
         if let Some(key) = &intent.key {
@@ -75,13 +74,13 @@ pub(crate) async fn begin(
     let holders = async {
         if keyed.is_empty() { Ok(Vec::new()) } else { claim(client, &intents, &keyed).await }
     };
-    // Sent one after the other without waiting for the answers.
+    // Pipelined: sent without waiting for each answer.
     let (holders, kept, taken) = tokio::join!(biased;
         holders,
         insert(client, owner, &intents),
         taken(client, owner, &intents)
     );
-    // The first failure is the cause of the others.
+    // The first failure causes the others.
     let holders = holders?;
     kept?;
     let taken = taken?;
@@ -112,7 +111,7 @@ pub(crate) async fn begin(
     Ok(begun)
 }
 
-/// Which of the calls are taken already.
+/// Which of the calls exist already.
 async fn taken(
     client: &Client,
     owner: i32,
@@ -126,7 +125,7 @@ async fn taken(
     client.query_typed(TAKEN, &values).await?.iter().map(|row| row.try_get(0)).collect()
 }
 
-/// Forgets intents of ours whose calls have ended.
+/// Deletes our intents of calls that have finished.
 async fn take_back(
     client: &Client,
     owner: i32,
@@ -138,7 +137,7 @@ async fn take_back(
     client.execute_typed(sql, &values).await.map(drop)
 }
 
-/// Takes the keys that are free, and asks who has which.
+/// Claims free keys, and finds the holders of the others.
 async fn claim(
     client: &Client,
     intents: &[&Intent],
@@ -224,8 +223,7 @@ pub(crate) fn read_intent(row: &Row) -> Result<Intent, tokio_postgres::Error> {
         arguments: Arc::new(read_json(row.try_get(12)?)),
         caller: Arc::new(read_caller(row, tenant)?),
         created_at: timestamp(row.try_get(11)?),
-        // What the key stands for is in the table of keys; a record names
-        // the key only.
+        // The fingerprint is in the table of keys; a record has only the key's name.
         key: read_text(row, 10)?.map(|key| IdempotencyKey { key, fingerprint: [0; 32] }),
     })
 }

@@ -1,4 +1,4 @@
-//! How a store over PostgreSQL behaves. Every bound of it is a field here.
+//! Settings and limits of a PostgreSQL store.
 
 use std::time::Duration;
 
@@ -6,32 +6,31 @@ use std::time::Duration;
 /// [`PostgresDocuments`](crate::PostgresDocuments) beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// How long the writer gathers records before it commits them together.
+    /// Group commit: how long the writer gathers records before it commits them together.
     pub commit_interval: Duration,
-    /// How many records may wait to be committed. Beyond it the store says
-    /// that it does not keep up, and the engine starts no further call.
+    /// Maximum number of records waiting to be committed. Beyond it the store applies
+    /// backpressure, and the engine starts no further calls.
     pub queue: usize,
-    /// How long it may take to reach the server.
+    /// Connect timeout.
     pub connect_timeout: Duration,
-    /// How long a statement may take.
+    /// Statement timeout.
     pub statement_timeout: Duration,
-    /// How many questions are answered at once, each on a connection of its
-    /// own.
+    /// Size of the connection pool for queries.
     pub readers: usize,
-    /// How long a store may lose its connection before other stores take its
-    /// process for dead and close its calls as interrupted.
+    /// How long a store's heartbeat may be missing before others take its process for
+    /// dead and close its calls as interrupted.
     pub grace: Duration,
-    /// How many records are kept; the oldest go first.
+    /// Maximum number of records; the oldest are deleted first.
     pub keep_records: u64,
-    /// How long the key of a call is kept; that of a call which a kept run made
-    /// is kept for [`KEEP_RUNS`](crate::KEEP_RUNS) more.
+    /// How long an idempotency key is kept; for a call made by an agent run,
+    /// [`KEEP_RUNS`](crate::KEEP_RUNS) longer.
     pub keep_keys: Duration,
-    /// The size of all kept outputs together. The oldest go first, of the tenant
-    /// that has the most.
+    /// Maximum total size of kept outputs. The oldest ones of the tenant with the most
+    /// are deleted first.
     pub keep_outputs_bytes: u64,
-    /// The size of one kept output; a larger one is refused.
+    /// Maximum size of one kept output; a larger one is refused.
     pub max_output_bytes: u64,
-    /// How many events are kept; older ones go now and then.
+    /// Maximum number of events; older ones are deleted from time to time.
     pub keep_events: u64,
 }
 

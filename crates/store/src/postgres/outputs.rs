@@ -1,4 +1,4 @@
-//! Results that were too large for a model, kept whole for a while.
+//! Full outputs of calls whose results were truncated for the model.
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Transaction};
@@ -8,8 +8,8 @@ use super::fault::Fault;
 use super::text;
 use crate::queue::KeepOutput;
 
-/// Keeps outputs, and lets some go until all fit into `room` bytes: the oldest
-/// of the tenant that has the most, so that nobody pushes out what others keep.
+/// Stores outputs, and deletes others until all fit into `room` bytes: the oldest ones of
+/// the tenant with the most, so that no tenant evicts another's.
 pub(crate) async fn keep(
     client: &mut Client,
     outputs: &[KeepOutput],
@@ -35,8 +35,7 @@ pub(crate) async fn keep(
     Ok(())
 }
 
-/// A part of an output. The column is not compressed, so only this part is
-/// read.
+/// A range of an output. The column is not compressed, so only this range is read.
 pub(crate) async fn read(
     client: &Client,
     tenant: &TenantId,
@@ -44,8 +43,8 @@ pub(crate) async fn read(
     offset: u64,
     limit: u64,
 ) -> Result<Option<OutputPart>, tokio_postgres::Error> {
-    // `substring` takes 32 bits. No output is as large as that, so what is cut
-    // off here was never there; positions begin at 1.
+    // `substring` takes 32-bit positions from 1. No output is larger, so nothing is lost
+    // here.
     let most = i32::MAX as u64 / 2;
     let from = i32::try_from(offset.min(most)).unwrap_or(i32::MAX) + 1;
     let length = i32::try_from(limit.min(most)).unwrap_or(i32::MAX);
@@ -89,7 +88,7 @@ async fn insert(
     Ok(size)
 }
 
-/// Removes an earlier output of the same call; returns the bytes freed.
+/// Deletes an earlier output of the same call; returns the bytes freed.
 async fn forget(
     transaction: &Transaction<'_>,
     output: &KeepOutput,

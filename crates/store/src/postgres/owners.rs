@@ -1,10 +1,10 @@
-//! Who runs which calls, and what becomes of the calls of those who died.
+//! Owners: the processes that run calls, and how the calls of dead ones are closed.
 //!
-//! Every open store is an owner: a row that it touches every second, and an
-//! advisory lock that the server frees when the store's connection ends. An
-//! owner is dead when the lock is free *and* the row has not been touched for
-//! a while, by the database's clock: a connection that is lost for a moment
-//! costs nobody a call. Whoever sees a dead owner first closes its calls.
+//! Every open store is an owner: a row with a heartbeat every second, and an advisory
+//! lock that the server releases when the store's connection ends. An owner is dead if
+//! the lock is free *and* the heartbeat has been missing for a while, by the database's
+//! clock: a brief loss of the connection interrupts no calls. Whoever notices a dead
+//! owner first closes its calls.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::fault::Fault;
 use super::intents::{COLUMNS, read_intent};
 use super::rows::Rows;
 
-/// Calls that one transaction closes.
+/// Maximum number of calls closed in one transaction.
 const STEP: i64 = 500;
 
 /// Registers a new owner; returns its id.
@@ -28,7 +28,7 @@ pub(crate) async fn register(client: &Client) -> Result<i32, tokio_postgres::Err
     client.query_typed_one(sql, &[]).await?.try_get(0)
 }
 
-/// Says that an owner lives, also where others thought otherwise.
+/// Writes the heartbeat, and revives an owner that others took for dead.
 pub(crate) async fn touch(client: &Client, owner: i32) -> Result<(), tokio_postgres::Error> {
     let sql = "INSERT INTO windlass.owners (id, seen_at) VALUES ($1, clock_timestamp()) \
                ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at";
@@ -36,14 +36,14 @@ pub(crate) async fn touch(client: &Client, owner: i32) -> Result<(), tokio_postg
     Ok(())
 }
 
-/// Takes the owner's lock for this session; false where another session has
-/// it, which may be the one before this one.
+/// Takes the owner's advisory lock in this session; `false` if another session holds it,
+/// which may be our previous one.
 pub(crate) async fn lock(client: &Client, owner: i32) -> Result<bool, tokio_postgres::Error> {
     let sql = "SELECT pg_try_advisory_lock('windlass.owners'::regclass::oid::integer, $1)";
     client.query_typed_one(sql, &[(&owner, Type::INT4)]).await?.try_get(0)
 }
 
-/// The owner ends. Calls that it leaves behind may be closed at once.
+/// Unregisters the owner. Calls that it leaves behind may be closed at once.
 pub(crate) async fn leave(client: &Client, owner: i32) -> Result<(), tokio_postgres::Error> {
     let sql = "DELETE FROM windlass.owners WHERE id = $1 \
                AND NOT EXISTS (SELECT FROM windlass.intents WHERE owner = $1)";
@@ -54,14 +54,14 @@ pub(crate) async fn leave(client: &Client, owner: i32) -> Result<(), tokio_postg
     Ok(())
 }
 
-/// Whether an owner is gone, and its calls are closed: whoever closes the last of
-/// them removes its row.
+/// Whether an owner is gone and all its calls are closed: its row is removed with the
+/// last.
 pub(crate) async fn is_gone(client: &Client, owner: i32) -> Result<bool, tokio_postgres::Error> {
     let sql = "SELECT NOT EXISTS (SELECT FROM windlass.owners WHERE id = $1)";
     client.query_typed_one(sql, &[(&owner, Type::INT4)]).await?.try_get(0)
 }
 
-/// The owners that have not been seen for a while.
+/// Owners whose heartbeat has been missing for a while.
 pub(crate) async fn silent(
     client: &Client,
     owner: i32,
@@ -74,8 +74,8 @@ pub(crate) async fn silent(
     client.query_typed(sql, &values).await?.iter().map(|row| row.try_get(0)).collect()
 }
 
-/// Closes the calls of an owner, if it is dead, and forgets the owner with the
-/// last of them. Adds those that were closed here to `closed`.
+/// Closes calls of an owner if it is dead, and removes the owner with the last of them.
+/// Adds the calls closed here to `closed`.
 pub(crate) async fn close(
     client: &mut Client,
     owner: i32,
@@ -116,8 +116,8 @@ pub(crate) async fn close(
     }
 }
 
-/// Whether the owner is dead, and nobody else sees to it. Its row stays locked
-/// until the end of the transaction: it cannot begin a call meanwhile.
+/// Whether the owner is dead and no other process is closing it. Its row stays locked
+/// until the end of the transaction, so it cannot begin a call meanwhile.
 async fn is_dead(
     client: &Client,
     owner: i32,

@@ -1,4 +1,4 @@
-//! The questions to the store, in SQL. Each one names the tenant.
+//! Queries for records, in SQL. Each names the tenant.
 
 use jiff::Timestamp;
 use tokio_postgres::Client;
@@ -80,8 +80,7 @@ pub(crate) async fn statistics(
 ) -> Result<Statistics, tokio_postgres::Error> {
     let rows = client
         .query_typed(
-            // A count goes back to nothing when an interrupted call ends
-            // after all.
+            // A count returns to zero when an interrupted call finishes after all.
             "SELECT tool, status, bucket, count FROM windlass.call_stats \
              WHERE tenant = $1 AND count > 0",
             &[(&text::key(tenant.as_str()), Type::TEXT)],
@@ -90,7 +89,7 @@ pub(crate) async fn statistics(
     let mut counts = Vec::with_capacity(rows.len());
     for row in &rows {
         let tool = text::read(row.try_get(0)?).into_owned();
-        // `NEVER_RAN` is no bucket.
+        // `NEVER_RAN` is not a bucket.
         let bucket = u32::try_from(row.try_get::<_, i64>(2)?).ok();
         counts.push((tool, read_status(row.try_get(1)?), bucket, count(row.try_get(3)?)));
     }
@@ -119,7 +118,7 @@ fn count(value: i64) -> u64 {
     u64::try_from(value).unwrap_or_default()
 }
 
-/// A page of `windlass.calls` as SQL with its values.
+/// A page of `windlass.calls` as SQL with its parameters.
 struct Question {
     sql: String,
     values: Vec<(Box<dyn ToSql + Sync + Send>, Type)>,
@@ -136,14 +135,14 @@ impl Question {
         question.with_text("tool", filter.tool.as_deref());
         question.with("status = $", filter.status.map(status_code), Type::INT2);
         if filter.status.is_some_and(|status| status != Status::Succeeded) {
-            // What the index is made of, in its own words.
+            // The same condition as in the partial index.
             question.sql.push_str(" AND status <> 0");
         }
         let micros = Timestamp::as_microsecond;
         question.with("created_us >= $", filter.since.map(micros), Type::INT8);
         question.with("created_us < $", filter.until.map(micros), Type::INT8);
-        // Ids carry the time too, and rows lie in their order: without these
-        // bounds the end of a short span would be looked for among all rows.
+        // Ids contain the time, and rows are in id order: without these bounds, a short
+        // time span would be searched for among all rows.
         let from = |at, shift_ms| Uuid::from_bytes(first_id(at, shift_ms));
         question.with("id >= $", filter.since.map(|at| from(at, -ID_SLACK_MS)), Type::UUID);
         question.with("id < $", filter.until.map(|at| from(at, ID_SLACK_MS)), Type::UUID);
@@ -154,7 +153,7 @@ impl Question {
         question
     }
 
-    /// The index has the beginning, the row has the whole.
+    /// The index has only a prefix of long values, so the row is compared as well.
     fn with_text(&mut self, column: &str, value: Option<&str>) {
         if let Some(value) = value {
             self.values.push((Box::new(text::kept(value).into_owned()), Type::TEXT));

@@ -1,8 +1,7 @@
-//! A few connections that only read, so that a slow question does not hold up
-//! the writer.
+//! Pool of read-only connections, so that a slow query does not delay the writer.
 //!
-//! Connections and clocks belong to the store's own runtime: a question may be
-//! asked from any other one.
+//! Connections and timers belong to the store's own runtime: queries may come from any
+//! other one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +23,7 @@ pub(crate) struct Readers {
     runtime: Handle,
     idle: Mutex<Vec<Arc<Client>>>,
     permits: Semaphore,
-    /// Beyond what the server gives a statement.
+    /// Client-side timeout, longer than the server's statement timeout.
     patience: Duration,
 }
 
@@ -39,8 +38,7 @@ impl Readers {
         }
     }
 
-    /// Asks a question on a connection of its own. `what` finishes the
-    /// sentence "cannot …".
+    /// Runs a query on a pooled connection. `what` finishes the sentence "cannot …".
     pub(crate) async fn ask<T, F>(
         &self,
         what: &'static str,
@@ -65,7 +63,7 @@ impl Readers {
         late.spawn_on(sleep(self.patience), &self.runtime);
         let answer = tokio::select! {
             answer = question(Arc::clone(&client)) => answer,
-            // One that is late is not trusted again.
+            // A connection that timed out is not reused.
             _ = late.join_next() => return Err(no_answer(place, what, self.patience)),
         };
         self.idle.lock().push(client);

@@ -1,5 +1,5 @@
-//! What goes when there is no more room for it, in small steps, so that no
-//! call waits for a large one.
+//! Retention: deletes the oldest records and keys in small steps, so that no call waits
+//! for a large delete.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,21 +8,21 @@ use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-/// How often it is looked in one step who has the most.
+/// Maximum number of times in one step that the largest tenant is determined anew.
 const ROUNDS: u32 = 16;
 
-/// How often all of a tenant's records are looked through for some that may go.
-/// In between it is enough to go on from where the last ones went.
+/// How often a tenant's records are scanned from the start. In between, the scan
+/// continues where it stopped.
 const LOOK_THROUGH: Duration = Duration::from_secs(60);
 
-/// Up to where each tenant's records have gone or have a key, and when that was
-/// found out from the beginning.
+/// For each tenant, the position up to which records are deleted or have a key, and when
+/// the scan last started from the beginning.
 #[derive(Default)]
 pub(crate) struct GoneUpTo(HashMap<String, (Uuid, Instant)>);
 
-/// Lets the oldest calls of the tenant go that has the most, about `most` at a
-/// time, until `keep` are left. Those with a key stay as long as the key; whoever
-/// has the most of them costs nobody else a call.
+/// Deletes the oldest calls of the tenant with the most, about `most` at a time, until
+/// `keep` are left. Calls with an idempotency key stay as long as the key; a tenant with
+/// many of those does not cost others their calls.
 pub(crate) async fn forget_calls(
     client: &Client,
     keep: u64,
@@ -48,7 +48,7 @@ pub(crate) async fn forget_calls(
     Ok(())
 }
 
-/// Lets a tenant's oldest calls go that have no key; returns how many.
+/// Deletes a tenant's oldest calls without a key; returns how many.
 async fn let_go(
     client: &Client,
     keep: i64,
@@ -86,13 +86,13 @@ async fn let_go(
     let row = client.query_typed_one(sql, &values).await?;
     let (gone, wanted): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
     let (last, newest): (Uuid, Option<Uuid>) = (row.try_get(2)?, row.try_get(3)?);
-    // Where fewer went than should, the rest has keys.
+    // If fewer were deleted than wanted, the rest has keys.
     let up_to = if gone < wanted { newest.unwrap_or(last) } else { last };
     gone_up_to.0.insert(tenant.to_owned(), (up_to, since));
     Ok(gone)
 }
 
-/// Lets keys go that are older than `age`, but not those of calls that run.
+/// Deletes keys older than `age`, except those of running calls.
 pub(crate) async fn forget_keys(
     client: &Client,
     age: Duration,

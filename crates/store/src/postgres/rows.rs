@@ -1,7 +1,7 @@
-//! [`CallRecord`]s as rows of `windlass.calls`, and back.
+//! Converts [`CallRecord`]s to rows of `windlass.calls`, and back.
 //!
-//! A batch is sent as one array for each column: one statement, whatever the
-//! number of rows.
+//! A batch is sent as one array for each column: a single statement for any number of
+//! rows.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use windlass::{CallRecord, Caller, CallerType, ErrorKind, RecordedError, Status,
 use super::text;
 use crate::value::{self, duration, micros, read_json, read_output, status_code};
 
-/// JSON in one statement. More would take long to send, and a server takes
-/// 1 GB at the most.
+/// Maximum JSON in one statement. More would take long to send, and PostgreSQL has a
+/// limit of 1 GB.
 const STATEMENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// The columns, in the order in which they are sent and read.
@@ -40,7 +40,7 @@ const INSERT: &str = concat!(
 type Text<'a> = Vec<Cow<'a, str>>;
 type MaybeText<'a> = Vec<Option<Cow<'a, str>>>;
 
-/// Records as columns.
+/// Records as arrays of column values.
 #[derive(Default)]
 pub(crate) struct Rows<'a> {
     pub(crate) tenant: Text<'a>,
@@ -67,7 +67,7 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// As many of the records as fit into one statement, but one at least.
+    /// As many of the records as fit into one statement, at least one.
     pub(crate) fn first_of(records: &'a [CallRecord], most: usize) -> Self {
         let mut rows = Self::default();
         let mut bytes = 0;
@@ -80,7 +80,7 @@ impl<'a> Rows<'a> {
         rows
     }
 
-    /// These records.
+    /// All of these records.
     pub(crate) fn of(records: impl IntoIterator<Item = &'a CallRecord>) -> Self {
         let mut rows = Self::default();
         for record in records {
@@ -93,7 +93,7 @@ impl<'a> Rows<'a> {
         self.id.len()
     }
 
-    /// Adds a record; returns the bytes of its JSON.
+    /// Adds a record; returns the size of its JSON.
     fn push(&mut self, record: &'a CallRecord) -> usize {
         let caller = &*record.caller;
         let error = record.error.as_ref();
@@ -125,8 +125,7 @@ impl<'a> Rows<'a> {
         bytes
     }
 
-    /// Inserts the rows that are not there yet, and returns the id and the
-    /// tenant of each of those.
+    /// Inserts rows that do not exist yet, and returns their ids and tenants.
     pub(crate) async fn insert(&self, client: &Client) -> Result<Vec<Row>, tokio_postgres::Error> {
         let values: [(&(dyn ToSql + Sync), Type); 21] = [
             (&self.tenant, Type::TEXT_ARRAY),
@@ -155,7 +154,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Reads what columns 4 to 9 say of the caller, in `calls` as in `intents`.
+/// Reads the caller from columns 4 to 9, of `calls` or `intents`.
 pub(crate) fn read_caller(row: &Row, tenant: TenantId) -> Result<Caller, tokio_postgres::Error> {
     Ok(Caller {
         tenant,
@@ -168,7 +167,7 @@ pub(crate) fn read_caller(row: &Row, tenant: TenantId) -> Result<Caller, tokio_p
     })
 }
 
-/// Reads a row of [`COLUMNS`]. The tenant is the one that was asked for.
+/// Reads a row of [`COLUMNS`], for the tenant that was asked for.
 pub(crate) fn read_record(
     row: &Row,
     tenant: &TenantId,
@@ -184,7 +183,7 @@ pub(crate) fn read_record(
         status: read_status(row.try_get(10)?),
         error: match kind {
             Some(kind) => Some(Box::new(RecordedError {
-                // A kind that a newer windlass knows.
+                // A kind of error from a newer version of windlass.
                 kind: ErrorKind::from_name(kind).unwrap_or(ErrorKind::Internal),
                 message: message.unwrap_or_default(),
                 feedback: read_text(row, 13)?,
@@ -213,13 +212,13 @@ pub(crate) fn read_text<T: for<'a> From<Cow<'a, str>>>(
     Ok(row.try_get::<_, Option<&str>>(column)?.map(|stored| text::read(stored).into()))
 }
 
-/// A value as JSON text. What cannot be written, because a map has keys that
-/// are no text, is nothing that a record holds.
+/// A value as JSON text. Only maps with keys that are not text fail to serialize, and
+/// records have none.
 pub(crate) fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// One that nobody knows can only be a way to fail.
+/// A status from a newer version can only be a kind of failure.
 pub(crate) fn read_status(code: i16) -> Status {
     value::read_status(code.into()).unwrap_or(Status::Failed)
 }

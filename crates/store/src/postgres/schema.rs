@@ -1,8 +1,8 @@
-//! The tables, and how an older database gets them.
+//! Database schema and migrations.
 //!
-//! They are in a schema of their own, `windlass`, so that the database may
-//! hold the tables of other programs too. `windlass.migrations` says which
-//! scripts a database has seen.
+//! The tables are in a schema of their own, `windlass`, so that the database may be
+//! shared with other programs. `windlass.migrations` lists the migrations that were
+//! applied.
 
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
@@ -10,7 +10,7 @@ use windlass::Error;
 
 use super::fault::{Fault, unavailable};
 
-/// One script for each version; never changed, only added to.
+/// One script for each version; scripts are only added, never changed.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0001_calls.sql"),
     include_str!("../../migrations/postgres/0002_documents.sql"),
@@ -19,12 +19,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0005_document_owners.sql"),
 ];
 
-/// Whoever changes the schema holds this advisory lock: `WNDLASS`.
+/// Advisory lock for migrations: `WNDLASS`.
 const LOCK: i64 = 0x0057_4e44_4c41_5353;
 
-/// Brings the tables up to date, all or nothing. Processes that start together
-/// wait for one another at the lock, and the later ones find nothing left to
-/// do.
+/// Applies missing migrations in one transaction. Processes that start together wait for
+/// one another at the lock, and the later ones find nothing left to do.
 pub(crate) async fn migrate(client: &mut Client, place: &str) -> Result<(), Fault> {
     check_encoding(client, place).await?;
     let known = MIGRATIONS.len() as i64;
@@ -55,17 +54,16 @@ pub(crate) async fn migrate(client: &mut Client, place: &str) -> Result<(), Faul
     Ok(())
 }
 
-/// How many migrations a database has seen, and how many there are.
+/// Number of applied migrations, and of known ones.
 pub(crate) async fn versions(client: &Client) -> Result<(u64, u64), tokio_postgres::Error> {
     let seen = version(client).await?.unwrap_or_default();
     Ok((u64::try_from(seen).unwrap_or_default(), MIGRATIONS.len() as u64))
 }
 
-/// How many migrations the database has seen; none where it has no table of
-/// them.
+/// Number of applied migrations; `None` if there is no table of them.
 ///
-/// The catalog is asked by a plain question: `to_regclass` answers from a cache
-/// that may not have heard of what another process has just committed.
+/// Queries the catalog directly: `to_regclass` uses a cache that may not have seen what
+/// another process has just committed.
 async fn version(client: &Client) -> Result<Option<i64>, tokio_postgres::Error> {
     let row = client
         .query_typed_one(
@@ -83,8 +81,8 @@ async fn version(client: &Client) -> Result<Option<i64>, tokio_postgres::Error> 
     row.try_get(0).map(Some)
 }
 
-/// Makes the schema and its table of migrations. A schema that somebody made
-/// for us beforehand is taken, unless there is something in it.
+/// Creates the schema and its table of migrations. An existing empty schema is used, but
+/// not one with other tables.
 async fn create(client: &Client, place: &str) -> Result<(), Fault> {
     let row = client
         .query_typed_one(
@@ -122,7 +120,7 @@ fn newer(place: &str, version: i64) -> Error {
     ))
 }
 
-/// Other encodings cannot hold every text, and would refuse a whole batch for
+/// Encodings other than UTF-8 cannot hold every text, and would fail a whole batch for
 /// one character.
 async fn check_encoding(client: &Client, place: &str) -> Result<(), Fault> {
     let row = client.query_typed_one("SELECT current_setting('server_encoding')", &[]).await?;

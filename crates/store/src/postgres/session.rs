@@ -1,5 +1,4 @@
-//! The writer's connection: made again when it is lost, and the owner of what
-//! the writer begins.
+//! The writer's session: reconnects when the connection is lost, and keeps the owner.
 
 use std::time::Duration;
 
@@ -14,10 +13,10 @@ use super::{owners, schema};
 pub(crate) struct Session {
     target: Target,
     client: Option<Client>,
-    /// Known from the first connection on.
+    /// Known since the first connection.
     owner: Option<i32>,
-    /// Whether this connection holds the owner's lock. The one before it may
-    /// hold it until the server has seen its end.
+    /// Whether this connection holds the owner's lock. The previous one may still hold it
+    /// until the server notices its end.
     locked: bool,
 }
 
@@ -26,7 +25,7 @@ impl Session {
         Self { target, client: None, owner: None, locked: false }
     }
 
-    /// The connection, and who we are.
+    /// The connection and our owner id.
     pub(crate) async fn client(&mut self) -> Result<(&mut Client, i32), Fault> {
         let open = self.client.take().filter(|client| !client.is_closed());
         let client = match open {
@@ -56,7 +55,7 @@ impl Session {
         Ok(owner)
     }
 
-    /// Says that we live, and closes the calls of those that do not.
+    /// Writes the heartbeat, and closes the calls of dead owners.
     pub(crate) async fn beat(
         &mut self,
         grace: Duration,
@@ -70,20 +69,20 @@ impl Session {
         Ok(())
     }
 
-    /// After a failure: keeps the connection only where it is known to be
-    /// good. Another one may also lead to another server.
+    /// After a failure: keeps the connection only if it is known to be good. A new one
+    /// may also reach another server.
     pub(crate) fn doubt(&mut self, fault: &Fault) {
         if fault.code().is_none() || fault.is_read_only() {
             self.client = None;
         }
-        // Somebody may have taken us for dead.
+        // Others may have taken us for dead.
         self.locked = false;
     }
 
-    /// Ends: whatever we leave behind may be closed by others at once.
+    /// Leaves: others may close what we leave behind at once.
     pub(crate) async fn leave(mut self, patience: Duration) {
         let (Some(client), Some(owner)) = (self.client.take(), self.owner) else { return };
-        // Without it others find out by themselves, a little later.
+        // Otherwise others notice a little later.
         if let Ok(Err(cause)) = timeout(patience, owners::leave(&client, owner)).await {
             tracing::debug!(%cause, "the record store left without saying so");
         }

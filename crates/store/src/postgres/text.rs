@@ -1,25 +1,24 @@
-//! Text that callers choose, in forms that PostgreSQL takes.
+//! Escapes text chosen by callers for PostgreSQL.
 //!
-//! PostgreSQL's `text` cannot hold a zero byte, and an index holds no value of
-//! more than a third of a page. Neither may let a hostile name stop the batch
-//! that it is in.
+//! PostgreSQL's `text` cannot hold a zero byte, and an index entry is limited to a third
+//! of a page. A hostile name must not make its whole batch fail.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-/// Begins what stands in place of something else; itself written twice over.
+/// Escape character; doubled if it occurs itself.
 const MARK: char = '\u{1a}';
 const ZERO: &str = "\u{1a}0";
 const MARK_ITSELF: &str = "\u{1a}1";
 
-/// The longest text that is a key of its own.
+/// Maximum length of a text that is used as a key itself.
 const MAX_KEY_BYTES: usize = 1000;
-/// What is left of a longer one, before its hash.
+/// Length of the prefix that a longer one keeps before its hash.
 const KEY_BEGINNING: usize = 800;
 
-/// The text as it is stored. [`read`] gives it back.
+/// Escapes text for storage; [`read`] reverses it.
 pub(crate) fn kept(text: &str) -> Cow<'_, str> {
     if text.contains(['\0', MARK]) {
         Cow::Owned(text.replace(MARK, MARK_ITSELF).replace('\0', ZERO))
@@ -28,7 +27,7 @@ pub(crate) fn kept(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text that was stored.
+/// The original of a stored text.
 pub(crate) fn read(stored: &str) -> Cow<'_, str> {
     if stored.contains(MARK) {
         Cow::Owned(stored.replace(ZERO, "\0").replace(MARK_ITSELF, "\u{1a}"))
@@ -37,8 +36,8 @@ pub(crate) fn read(stored: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text as a part of a key: as it is stored, but where it is very long,
-/// its beginning and a hash of the whole.
+/// Text as part of a key: escaped and, if it is very long, shortened to a prefix and a
+/// hash.
 pub(crate) fn key(text: &str) -> Cow<'_, str> {
     let stored = kept(text);
     if stored.len() <= MAX_KEY_BYTES {
@@ -48,7 +47,7 @@ pub(crate) fn key(text: &str) -> Cow<'_, str> {
     short.push(MARK);
     short.push('#');
     for byte in Sha256::digest(text.as_bytes()) {
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(short, "{byte:02x}");
     }
     Cow::Owned(short)

@@ -1,4 +1,4 @@
-//! Where a database is: `postgres://user:password@host:port/database`.
+//! Database URLs: `postgres://user:password@host:port/database`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,19 +8,17 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use windlass::{Error, ErrorKind};
 
-/// Where `postgres:///database` looks for a server on this machine.
+/// The directory of sockets for `postgres:///database`.
 const SOCKETS: &str = "/var/run/postgresql";
 
-/// When the other side is taken for gone.
+/// TCP timeout after which the server counts as gone.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// The address of a database, read and checked. It shows itself without the
-/// user's password.
+/// A checked database URL. Displays without the password.
 ///
-/// With `?sslmode=require` (or `verify-full`) the connection is encrypted, and
-/// the server must prove its name by a certificate that this machine trusts;
-/// `SSL_CERT_FILE` names a file with more certificates to trust. Without it,
-/// connections are not encrypted.
+/// With `?sslmode=require` (or `verify-full`) the connection uses TLS, and the server's
+/// certificate must be valid for its name; `SSL_CERT_FILE` names a file with additional
+/// CA certificates. Without it, connections are not encrypted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresUrl {
     config: Config,
@@ -28,7 +26,7 @@ pub struct PostgresUrl {
 }
 
 impl PostgresUrl {
-    /// The servers and the database: `host:port/database`.
+    /// Servers and database: `host:port/database`.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
@@ -37,7 +35,7 @@ impl PostgresUrl {
         &self.config
     }
 
-    /// Whether connections are encrypted.
+    /// Whether connections use TLS.
     pub(crate) fn wants_tls(&self) -> bool {
         self.config.get_ssl_mode() == SslMode::Require
     }
@@ -47,8 +45,8 @@ impl FromStr for PostgresUrl {
     type Err = Error;
 
     fn from_str(url: &str) -> Result<Self, Error> {
-        // What the driver says may quote a part of a password that was not
-        // percent-encoded, so none of it is repeated.
+        // The driver's message may quote a part of a password that was not
+        // percent-encoded, so it is not repeated.
         let refused = || {
             Error::new(
                 ErrorKind::InvalidArguments,
@@ -58,8 +56,8 @@ impl FromStr for PostgresUrl {
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             return Err(refused());
         }
-        // The driver takes the first `@` for the end of the password, and the
-        // rest of it for the host.
+        // The driver would take the first `@` for the end of the password, and the rest
+        // of it for the host.
         if url.matches('@').count() > 1 {
             return Err(refused());
         }
@@ -95,8 +93,8 @@ impl fmt::Debug for PostgresUrl {
     }
 }
 
-/// The driver knows `require` only, which verifies here: it is what the
-/// stricter modes of other programs mean.
+/// The driver only knows `require`, for which we verify the certificate, as the stricter
+/// modes of other programs do.
 fn verified_modes(url: &str) -> String {
     match url.split_once('?') {
         Some((address, options)) => {

@@ -1,9 +1,9 @@
-//! The one task that writes.
+//! The writer task: the only one that writes records.
 //!
-//! It owns the connection that writes, and a batch stays with it until it is
-//! committed: while the server is away it connects again and again, nothing is
-//! lost, and the queue fills up until the engine holds back. Intents do not
-//! wait for better times: whoever asked is told that the call must not run.
+//! It owns the write connection, and keeps a batch until it is committed: during an
+//! outage it reconnects again and again, nothing is lost, and the queue fills up until
+//! backpressure stops the engine. Intents do not wait for the end of an outage: their
+//! callers are told that the call must not run.
 
 use std::mem;
 use std::sync::Arc;
@@ -25,23 +25,22 @@ use crate::queue::{
     Begin, Interrupted, KeepOutput, Next, Probe, Progress, TaskQueue, Work, answer,
 };
 
-/// Rows in one transaction: more would keep records out of sight for longer.
+/// Maximum rows in one transaction: more would delay the visibility of records.
 const TRANSACTION_ROWS: usize = 4096;
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often the writer says that its process lives, and looks for others
-/// that do not.
+/// Heartbeat interval, at which other owners are checked as well.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// How often a transaction is tried before it has failed.
+/// Attempts at a transaction before it counts as failed.
 const ATTEMPTS: u32 = 3;
 
-/// How often a closing store tries to write what is left.
+/// Attempts of a closing store to write what is left.
 const LAST_ATTEMPTS: u32 = 3;
 
-/// Rows that retention removes in one step.
+/// Maximum rows deleted in one retention step.
 const RETENTION_STEP: i64 = 1000;
 
 pub(crate) struct Writer {
@@ -50,7 +49,7 @@ pub(crate) struct Writer {
     progress: watch::Sender<Progress>,
     interrupted: Arc<Interrupted>,
     session: Session,
-    /// The session's, which is the same for all its connections.
+    /// The owner id, the same for all connections of the session.
     owner: i32,
     place: Arc<str>,
     outage: Option<Outage>,
@@ -58,7 +57,7 @@ pub(crate) struct Writer {
     gone_up_to: GoneUpTo,
 }
 
-/// A time in which nothing can be written.
+/// An outage, in which nothing can be written.
 struct Outage {
     since: Instant,
     pause: Duration,
@@ -66,7 +65,7 @@ struct Outage {
 }
 
 impl Writer {
-    /// Connects, and brings the database up to date.
+    /// Connects, and migrates the database.
     pub(crate) async fn start(
         target: Target,
         options: PostgresOptions,
@@ -99,7 +98,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Who we are.
+    /// Our owner id.
     pub(crate) fn owner(&self) -> i32 {
         self.owner
     }
@@ -123,19 +122,19 @@ impl Writer {
                 }
             }
             if Instant::now() >= self.next_beat {
-                // Whoever has to know finds it in the progress.
+                // A failure is reported through the progress.
                 let _ = self.beat().await;
             }
         }
         self.leave().await;
     }
 
-    /// Ends without having written.
+    /// Stops without having written.
     pub(crate) async fn leave(self) {
         self.session.leave(self.options.connect_timeout).await;
     }
 
-    /// Writes a batch, however long it takes.
+    /// Writes a batch, however long that takes.
     async fn write_records(&mut self, mut begins: Vec<Begin>, mut records: &[CallRecord]) {
         while !begins.is_empty() || !records.is_empty() {
             let rows = Rows::first_of(records, TRANSACTION_ROWS);
@@ -144,7 +143,7 @@ impl Writer {
             match self.commit(&tried, part, &rows).await {
                 Ok(committed) => {
                     for (begin, begun) in tried.into_iter().zip(committed.begun) {
-                        // Who asked may have gone away.
+                        // The caller may have gone away.
                         let _ = begin.done.send(Ok(begun));
                     }
                     self.succeeded(part.len());
@@ -169,7 +168,7 @@ impl Writer {
         }
     }
 
-    /// Something in a batch is refused, whenever it is tried. One by one, so
+    /// Something in the batch is rejected every time. Writes the records one by one, so
     /// that only the culprit is lost.
     async fn write_each(&mut self, records: &[CallRecord]) {
         for record in records {
@@ -193,7 +192,7 @@ impl Writer {
         }
     }
 
-    /// Commits, again where that helps: all of it may be done twice.
+    /// Commits, with retries where they help: the transaction is idempotent.
     async fn commit(
         &mut self,
         begins: &[Begin],
@@ -226,7 +225,7 @@ impl Writer {
         end
     }
 
-    /// A server that is stopped and not gone answers never.
+    /// A suspended server never answers.
     fn patience(&self) -> Duration {
         self.options.statement_timeout + Duration::from_secs(1)
     }
@@ -243,7 +242,7 @@ impl Writer {
         self.progress.send_modify(|progress| progress.succeeded(records));
     }
 
-    /// Tells those who wait, then pauses. Returns whether to try again.
+    /// Reports the failure to those who wait, then backs off. Returns whether to retry.
     async fn failed(&mut self, fault: Fault, waiting: Work) -> bool {
         let (error, pause) = self.note(fault);
         waiting.refuse(&error);
@@ -256,8 +255,7 @@ impl Writer {
         outage.attempts_while_closing < LAST_ATTEMPTS
     }
 
-    /// Notes that nothing can be written. From now on intents are refused
-    /// without being tried.
+    /// Begins an outage. From now on intents are refused without an attempt.
     fn note(&mut self, fault: Fault) -> (Error, Duration) {
         let error = fault.at(&self.place, "write call records");
         let outage = self.outage.get_or_insert_with(|| {
@@ -270,8 +268,7 @@ impl Writer {
         (error, pause)
     }
 
-    /// Outputs are tried once: whoever asked is still there to hear that it
-    /// failed.
+    /// Outputs are tried once, since the caller is still there to hear of a failure.
     async fn write_outputs(&mut self, kept: Vec<KeepOutput>) {
         if kept.is_empty() {
             return;
@@ -293,13 +290,13 @@ impl Writer {
         end
     }
 
-    /// Lets go of what is too old. It can wait: a failure shows elsewhere too.
+    /// Deletes old data. It is no problem if that fails: the next write shows the error.
     async fn make_room(&mut self, kept_calls: i64, added: usize) {
         let keep = self.options.keep_records;
         if u64::try_from(kept_calls).unwrap_or_default() <= keep {
             return;
         }
-        // More than came, so that it catches up.
+        // More than was added, to catch up.
         let step = i64::try_from(added * 2).unwrap_or(RETENTION_STEP).max(RETENTION_STEP);
         let Ok((client, _)) = self.session.client().await else { return };
         if let Err(cause) = retention::forget_calls(client, keep, step, &mut self.gone_up_to).await
@@ -308,20 +305,20 @@ impl Writer {
         }
     }
 
-    /// Writes the row of the owner, for those who want to know whether that works.
+    /// Writes our owner row, as a health check of writing.
     async fn answer_probes(&mut self, probes: Vec<Probe>) {
         if probes.is_empty() {
             return;
         }
         let end = self.beat().await;
         for probe in probes {
-            // Who asked may have gone away.
+            // The caller may have gone away.
             let _ = probe.send(end.clone());
         }
     }
 
-    /// Says that this process lives, closes the calls of those that do not,
-    /// and lets old keys go. Finds out that the server is away, or back.
+    /// Writes the heartbeat, closes the calls of dead owners, and deletes old keys.
+    /// Detects the beginning and the end of an outage.
     async fn beat(&mut self) -> Result<(), Error> {
         let patience = self.patience();
         let (grace, keep_keys) = (self.options.grace, self.options.keep_keys);

@@ -1,5 +1,5 @@
-//! The calls that were closed for processes that have ended, until somebody
-//! asks for them.
+//! Calls that were closed as interrupted for dead processes, until somebody asks for
+//! them.
 
 use std::fmt::Display;
 use std::mem;
@@ -7,8 +7,7 @@ use std::mem;
 use parking_lot::Mutex;
 use windlass::CallRecord;
 
-/// How many are handed out at the most. All are closed and in the store; this
-/// is what is told of them.
+/// Maximum number that is reported. All are closed in the store.
 const MOST: usize = 10_000;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! How far the writer has come, and how others wait for it.
+//! The writer's progress, and waiting for it.
 
 use tokio::sync::{oneshot, watch};
 use windlass::{CallId, Error, TenantId};
@@ -6,25 +6,25 @@ use windlass::{CallId, Error, TenantId};
 use super::{KeepOutput, Queue, Wake};
 use crate::fault::unavailable;
 
-/// How far the writer has come.
+/// The writer's progress.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// How many of the appended records are committed, or given up.
+    /// Number of appended records that are committed or given up.
     committed: u64,
-    /// How many attempts have failed.
+    /// Number of failed attempts.
     failures: u64,
-    /// Why the last one failed; none once one has succeeded.
+    /// The error of the current outage; `None` after a success.
     pub(crate) outage: Option<Error>,
 }
 
 impl Progress {
-    /// The writer's side: so many records are committed.
+    /// Called by the writer: records were committed.
     pub(crate) fn succeeded(&mut self, records: usize) {
         self.committed += records as u64;
         self.outage = None;
     }
 
-    /// The writer's side: an attempt has failed.
+    /// Called by the writer: an attempt has failed.
     pub(crate) fn failed(&mut self, error: Error) {
         self.failures += 1;
         self.outage = Some(error);
@@ -32,8 +32,8 @@ impl Progress {
 }
 
 impl<W: Wake> Queue<W> {
-    /// Ends when everything appended so far is committed, with an error when an
-    /// attempt fails before, and with nothing where the writer has ended.
+    /// Waits until everything appended so far is committed. `Err` if an attempt fails
+    /// first; `None` if the writer is gone.
     pub(crate) async fn flushed(
         &self,
         mut progress: watch::Receiver<Progress>,
@@ -48,8 +48,8 @@ impl<W: Wake> Queue<W> {
         }
     }
 
-    /// Ends when an output is kept, with nothing where the writer has ended. One
-    /// of more bytes than `most` is refused.
+    /// Waits until an output is stored. Refuses one larger than `most`; `None` if the
+    /// writer is gone.
     pub(crate) async fn kept(
         &self,
         tenant: &TenantId,
@@ -66,8 +66,7 @@ impl<W: Wake> Queue<W> {
         self.settled(tenant, id, Some(bytes)).await
     }
 
-    /// Ends when no output of this id is kept, with nothing where the writer has
-    /// ended.
+    /// Waits until no output with this id is stored; `None` if the writer is gone.
     pub(crate) async fn forgotten(
         &self,
         tenant: &TenantId,
@@ -87,10 +86,10 @@ impl<W: Wake> Queue<W> {
         answer.await.ok()
     }
 
-    /// Ends when few enough records wait, or the writer has ended.
+    /// Waits until the backlog is small enough, or the writer is gone.
     pub(crate) async fn caught_up(&self, mut progress: watch::Receiver<Progress>) {
-        // The writer counts down before it reports progress, so no report that
-        // matters comes before the condition is looked at.
+        // The writer decrements the counter before it reports progress, so no report is
+        // missed.
         let _ = progress.wait_for(|_| self.keeps_up()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A writer that waits in a task.
+//! Queue for a writer that is a Tokio task.
 
 use std::time::Duration;
 
@@ -17,10 +17,9 @@ impl Wake for Notify {
 }
 
 impl TaskQueue {
-    /// The writer's side: waits until there is something to write, gathers for
-    /// the commit interval, and swaps it into the given empty lists. Whatever
-    /// waits already has come at `earliest` or later. Nothing where nothing has
-    /// come until `rest`.
+    /// Called by the writer: waits for work, gathers for the commit interval, and swaps
+    /// the work into the given empty lists. Work that is pending already has arrived at
+    /// `earliest` or later. `None` if nothing arrives until `rest`.
     pub(crate) async fn next(
         &self,
         work: &mut Work,
@@ -42,10 +41,9 @@ impl TaskQueue {
         Some(Next::Write)
     }
 
-    /// The writer's side: waits after a failure, but only for `least` when
-    /// somebody is in a hurry or the store closes. Returns what came in the
-    /// meantime and does not wait for better times, and whether the store
-    /// closes.
+    /// Called by the writer: backs off after a failure, but only for `least` if a flush
+    /// is requested or the store closes. Returns new work that must not wait for the end
+    /// of an outage, and whether the store closes.
     pub(crate) async fn pause(&self, least: Duration, time: Duration) -> (Work, bool) {
         let until = Instant::now() + time;
         sleep(least).await;
@@ -54,7 +52,8 @@ impl TaskQueue {
         (inbox.hand_over_impatient(), inbox.closing.is_some())
     }
 
-    /// The writer's side: what waits, but not for better times.
+    /// Called by the writer: takes pending work that must not wait for the end of an
+    /// outage.
     pub(crate) fn impatient(&self) -> Work {
         self.inbox.lock().hand_over_impatient()
     }

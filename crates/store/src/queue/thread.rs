@@ -1,4 +1,4 @@
-//! A writer that waits on a thread of its own.
+//! Queue for a writer on a thread of its own.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ impl Wake for Condvar {
 }
 
 impl ThreadQueue {
-    /// The writer's side: waits until there is something to write, gathers for
-    /// the commit interval, and swaps it into the given empty lists. Whatever
-    /// waits already has come at `earliest` or later.
+    /// Called by the writer: waits for work, gathers for the commit interval, and swaps
+    /// the work into the given empty lists. Work that is pending already has arrived at
+    /// `earliest` or later.
     pub(crate) fn next(&self, work: &mut Work, earliest: Instant) -> Next {
         let mut inbox = self.inbox.lock();
         let mut first = earliest;
@@ -40,10 +40,9 @@ impl ThreadQueue {
         Next::Write
     }
 
-    /// The writer's side: waits after a failure, but not when somebody is in a
-    /// hurry, and in a store that closes no longer than until the patience of
-    /// its owner ends. Returns what came in the meantime and does not wait for
-    /// better times.
+    /// Called by the writer: backs off after a failure, but not if a flush is requested,
+    /// and in a closing store no longer than `close_timeout`. Returns new work that must
+    /// not wait for the end of an outage.
     pub(crate) fn pause(&self, time: Duration, close_timeout: Duration) -> Work {
         let mut until = Instant::now() + time;
         let mut inbox = self.inbox.lock();
@@ -56,7 +55,7 @@ impl ThreadQueue {
         inbox.hand_over_impatient()
     }
 
-    /// The writer's side: whether the store has been closing for so long.
+    /// Called by the writer: whether the store has been closing for this long.
     pub(crate) fn closes_for(&self, time: Duration) -> bool {
         self.inbox.lock().closing.is_some_and(|since| since.elapsed() >= time)
     }

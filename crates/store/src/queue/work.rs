@@ -1,47 +1,47 @@
-//! The work itself, and who waits for it.
+//! Pending work, and the senders that report its result.
 
 use tokio::sync::oneshot;
 use windlass::{Begun, CallId, CallRecord, Error, Intent, TenantId};
 
-/// What is written together.
+/// Work that is written together.
 #[derive(Default)]
 pub(crate) struct Work {
     pub(crate) begins: Vec<Begin>,
     pub(crate) records: Vec<CallRecord>,
     pub(crate) outputs: Vec<KeepOutput>,
-    /// Those who want to know whether anything can be written.
+    /// Pending health checks.
     pub(crate) probes: Vec<Probe>,
 }
 
-/// Somebody who wants to know whether anything can be written.
+/// A health check of writing.
 pub(crate) type Probe = oneshot::Sender<Result<(), Error>>;
 
-/// An intent to keep, and who waits for it.
+/// An intent to store, and its reply channel.
 pub(crate) struct Begin {
     pub(crate) intent: Intent,
     pub(crate) done: oneshot::Sender<Result<Begun, Error>>,
 }
 
-/// An output to keep or to forget, and who waits for that.
+/// An output to store or delete, and its reply channel.
 pub(crate) struct KeepOutput {
     pub(crate) tenant: TenantId,
     pub(crate) id: CallId,
-    /// None: whatever is kept is forgotten.
+    /// `None`: the stored output is deleted.
     pub(crate) bytes: Option<Vec<u8>>,
     pub(crate) done: oneshot::Sender<Result<(), Error>>,
 }
 
 impl Work {
-    /// The most records that there is room for from the start.
+    /// Maximum number of records for which space is allocated in advance.
     const ROOM: usize = 16_384;
 
-    /// Nothing, with room for what gathers before the writer comes, so that no
+    /// Empty, with space for the records that gather before the writer comes, so that no
     /// append pays for growing the list.
     pub(crate) fn with_room(records: usize) -> Self {
         Self { records: Vec::with_capacity(records.min(Self::ROOM)), ..Self::default() }
     }
 
-    /// Intents alone.
+    /// Only intents.
     pub(crate) fn of(begins: Vec<Begin>) -> Self {
         Self { begins, ..Self::default() }
     }
@@ -53,10 +53,10 @@ impl Work {
             && self.probes.is_empty()
     }
 
-    /// Tells those who wait that it will not be.
+    /// Reports an error to all who wait.
     pub(crate) fn refuse(self, error: &Error) {
         for begin in self.begins {
-            // Who asked may have gone away, here and below.
+            // The caller may have gone away, here and below.
             let _ = begin.done.send(Err(error.clone()));
         }
         for probe in self.probes {
@@ -66,7 +66,7 @@ impl Work {
     }
 }
 
-/// Tells those who wait for outputs what came of it.
+/// Reports the result of outputs.
 pub(crate) fn answer(outputs: impl IntoIterator<Item = KeepOutput>, end: &Result<(), Error>) {
     for output in outputs {
         let _ = output.done.send(end.clone());

@@ -1,9 +1,8 @@
-//! One transaction of the writer: intents, then records, and what follows from
-//! them.
+//! One transaction of the writer: intents, records, and what follows from them.
 //!
-//! An intent goes in the transaction that brings its call's record. The writer
-//! knows which intents it has open, so a record without one costs a lookup in
-//! memory and no statement.
+//! An intent is deleted in the transaction that stores its call's record. The writer
+//! knows which intents are open, so a record without one costs a lookup in memory and no
+//! statement.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,14 +22,14 @@ use super::stats::Counts;
 use super::{intents, orphans, outputs};
 use crate::queue::{Begin, KeepOutput};
 
-/// How much a probe writes: a few pages, as the intent of a call does.
+/// How much a health check writes: a few pages, as the intent of a call does.
 const PROBE_BYTES: i64 = 24 * 1024;
 
-/// How many more keys may go than have come, in one transaction.
+/// Maximum surplus of expired over new keys in one transaction.
 const EXPIRE_STEP: usize = 100;
 
-/// Whoever holds the owner lets go of it later than of the connection: its lock goes when
-/// nothing is written any more.
+/// Writes batches, a transaction each. `owner` comes last: its lock is released once the
+/// connection is closed and nothing is written any more.
 pub(crate) struct BatchWriter {
     connection: Connection,
     identity: Arc<FileIdentity>,
@@ -41,12 +40,12 @@ pub(crate) struct BatchWriter {
     owner: Arc<Owner>,
 }
 
-/// What came of a transaction.
+/// The result of a transaction.
 #[derive(Default)]
 pub(crate) struct Entered {
     /// The answer to each intent.
     pub(crate) begun: Vec<Begun>,
-    /// Calls of other processes that were closed on the way.
+    /// Calls of dead processes that were closed on the way.
     pub(crate) interrupted: Vec<CallRecord>,
 }
 
@@ -71,12 +70,12 @@ impl BatchWriter {
         }
     }
 
-    /// Makes this process known as the owner of intents.
+    /// Takes the lock that marks this process as the owner of intents.
     pub(crate) fn hold(&self) -> std::io::Result<()> {
         self.owner.hold()
     }
 
-    /// Keeps intents and records: all of them, or none.
+    /// Commits intents and records in one transaction.
     pub(crate) fn enter(
         &mut self,
         begins: &[Begin],
@@ -84,7 +83,7 @@ impl BatchWriter {
         give_up: &dyn Fn() -> bool,
     ) -> rusqlite::Result<Entered> {
         match self.try_enter(begins, records, insert_all, give_up) {
-            // Rare, and then worth finding out which one: whatever was
+            // Rare, so it is then worth finding the duplicate one by one: what was
             // committed before stays, and is counted once.
             Err(error) if is_duplicate(&error) => {
                 self.try_enter(begins, records, insert_missing, give_up)
@@ -93,7 +92,7 @@ impl BatchWriter {
         }
     }
 
-    /// Closes what processes that have ended left behind.
+    /// Closes the calls of dead processes.
     pub(crate) fn close_orphans(
         &mut self,
         give_up: &dyn Fn() -> bool,
@@ -103,8 +102,8 @@ impl BatchWriter {
         orphans::close_all(&self.connection, &self.owner, give_up, closed)
     }
 
-    /// Writes about as much as a call that begins, and keeps it: only a commit
-    /// shows that there is room for one.
+    /// Commits about as much as a beginning call would: only a commit shows that there is
+    /// disk space.
     pub(crate) fn probe(&mut self, give_up: &dyn Fn() -> bool) -> rusqlite::Result<()> {
         self.identity.check()?;
         let transaction = lock(&self.connection, give_up)?;
@@ -115,7 +114,7 @@ impl BatchWriter {
         self.identity.check()
     }
 
-    /// Keeps outputs, and lets the oldest go until all fit into `room` bytes.
+    /// Stores outputs, and deletes the oldest until all fit into `room` bytes.
     pub(crate) fn keep_outputs(
         &mut self,
         outputs: &[KeepOutput],
@@ -152,9 +151,9 @@ impl BatchWriter {
         };
         match write().and_then(|()| transaction.commit()) {
             Ok(()) => {
-                // What was committed to a file that is gone is acknowledged to
-                // nobody. The intents count as open: should the file come back,
-                // they go with the records of the calls that were refused.
+                // A commit to a deleted file is acknowledged to nobody. The intents count
+                // as open: should the file come back, they are deleted with the records
+                // of the refused calls.
                 self.identity.check()?;
                 if !self.open.is_empty() {
                     for record in records {
@@ -174,7 +173,7 @@ impl BatchWriter {
     }
 }
 
-/// The calls whose intents were kept.
+/// The calls whose intents were stored.
 fn kept(begins: &[Begin], begun: &[Begun]) -> impl Iterator<Item = CallId> {
     let new = begins.iter().zip(begun).filter(|(_, begun)| **begun == Begun::New);
     new.map(|(begin, _)| begin.intent.id)
@@ -196,7 +195,7 @@ fn begin(
     for Begin { intent, .. } in begins {
         let begun = intents::begin(transaction, intent, owner.id(), now, oldest_key)?;
         if let Begun::Duplicate(id) = begun {
-            // Nobody else may come to close a call that this one waits for.
+            // There may be nobody else to close the call that this one waits for.
             let tenant = &intent.caller.tenant;
             while let Some(dead) =
                 intents::owner_of(transaction, tenant, id)?.filter(|&other| owner.is_dead(other))

@@ -1,4 +1,4 @@
-//! Opens connections: the one that writes and those that read.
+//! Opens connections for the writer and for readers.
 
 use std::fs;
 use std::io;
@@ -16,28 +16,26 @@ use super::options::Options;
 use super::schema;
 use crate::fault::unavailable;
 
-/// Rows are a few hundred bytes long; inserts were measured 15 to 20 % faster
-/// than with pages of 4096 bytes.
+/// Rows have a few hundred bytes; inserts were measured to be 15 to 20 % faster than with
+/// pages of 4096 bytes.
 const PAGE_BYTES: u32 = 8192;
 
-/// When the write-ahead log is moved into the database, in pages (32 MB).
+/// Checkpoint interval of the write-ahead log, in pages (32 MB).
 const CHECKPOINT_PAGES: u32 = 4000;
 
-/// How large the log file may stay once it has been moved.
+/// Maximum size of the log file after a checkpoint.
 const LOG_BYTES: u32 = 64 * 1024 * 1024;
 
-/// How long the writer waits for a lock before it looks whether it still
-/// should.
+/// How long the writer waits for a lock before it checks whether to go on waiting.
 const LOCK_SLICE: Duration = Duration::from_millis(100);
 
-/// How much of the file those who read map into memory.
+/// Size of the readers' memory map.
 const READER_MAP_BYTES: i64 = 1024 * 1024 * 1024;
 
-/// What the writer keeps of the indexes in memory, in KiB.
+/// Page cache of the writer, in KiB.
 const CACHE_KIB: u32 = 64 * 1024;
 
-/// The connection that writes. Creates the file and brings the tables up to
-/// date.
+/// The write connection. Creates the file and migrates the schema.
 pub fn writer(path: &Path, options: &Options) -> Result<Connection, Error> {
     create(path).map_err(|cause| {
         unavailable(format!("cannot create {}: {cause}", path.display())).with_source(cause)
@@ -51,8 +49,7 @@ pub fn writer(path: &Path, options: &Options) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// The same, with what tells later whether the file is still the one that was
-/// opened.
+/// The write connection, and the identity of the file for later checks.
 pub(crate) fn identified(
     path: &Path,
     options: &Options,
@@ -68,9 +65,9 @@ pub(crate) fn identified(
     Ok((connection, Arc::new(identity)))
 }
 
-/// Begins a transaction that writes. Waits for another process until `give_up`
-/// says otherwise, which SQLite's own waiting does not ask for. Once a
-/// transaction has begun, it waits for nobody.
+/// Begins a write transaction. Waits for other processes until `give_up` says otherwise,
+/// which SQLite's busy timeout could not do. After that, the transaction waits for
+/// nobody.
 pub(crate) fn lock<'a>(
     connection: &'a Connection,
     give_up: &dyn Fn() -> bool,
@@ -83,7 +80,7 @@ pub(crate) fn lock<'a>(
     }
 }
 
-/// A connection that reads the file that was opened before.
+/// A read-only connection to the file that was opened before.
 pub(crate) fn reader(
     path: &Path,
     options: &Options,
@@ -91,22 +88,21 @@ pub(crate) fn reader(
 ) -> rusqlite::Result<Connection> {
     identity.check()?;
     let connection = open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
-    // A page of a large database was measured a quarter faster so.
+    // Reading a page of a large database was measured to be a quarter faster.
     connection.pragma_update(None, "mmap_size", READER_MAP_BYTES)?;
     identity.check()?;
     Ok(connection)
 }
 
-/// Without `SQLITE_OPEN_URI`, so that a path is a path, whatever is in it;
-/// without SQLite's mutex, because each connection is used by one thread at a
-/// time.
+/// Without `SQLITE_OPEN_URI`, so that any path is taken literally; without SQLite's
+/// mutex, as each connection is used by one thread at a time.
 fn open(path: &Path, mode: OpenFlags, options: &Options) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(options.busy_timeout)?;
     Ok(connection)
 }
 
-/// Creates the file, for its owner alone: records hold what people asked.
+/// Creates the file with access for its owner only: records hold what people asked.
 fn create(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         private_folder(folder)?;
@@ -121,8 +117,8 @@ fn create(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a folder, and those above it, for its owner alone, whatever the
-/// umask. One that exists is left as it is.
+/// Creates a directory and its parents with access for the owner only, whatever the
+/// umask. An existing one is left as it is.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -141,8 +137,8 @@ fn set_up(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
     connection.pragma_update(None, "foreign_keys", true)
 }
 
-/// SQLite does not wait for a lock when it changes the journal mode, which
-/// matters when several processes start on a new file at once.
+/// SQLite does not wait for locks when it changes the journal mode, which matters when
+/// several processes start on a new file at once.
 fn turn_on_wal(connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
     let give_up = Instant::now() + patience;
     loop {

@@ -1,13 +1,13 @@
-//! [`SqliteDocuments`]: documents and events in the file of the records.
+//! [`SqliteDocuments`]: documents and events in the same file as the records.
 //!
 //! ```text
 //! put, delete ─► DocumentWriter (waits for the disk) ──┐
-//! append_events ─► DocumentWriter ─────────────────────┴─► file ◄─ Watch (one thread, a few looks a second)
+//! append_events ─► DocumentWriter ─────────────────────┴─► file ◄─ Watch (one thread, polls a few times a second)
 //! get, find, list, all, events ─► Readers ◄──────┘             └─► News
 //! ```
 //!
-//! SQLite tells nobody of a commit. So changes are also written to a short
-//! table, where other processes find them.
+//! SQLite has no notifications. So changes are also written to a short table, which other
+//! processes poll.
 
 mod events;
 mod keep;
@@ -32,12 +32,12 @@ use crate::sqlite::readers::Readers;
 use watch::{Watch, Watcher};
 use writer::DocumentWriter;
 
-/// Keeps documents and events in a SQLite file, beside the records of a
-/// [`SqliteStore`](crate::SqliteStore). Several processes may share the file,
-/// and hear of each other's changes within a second.
+/// Stores documents and events in a SQLite file, beside the records of a
+/// [`SqliteStore`](crate::SqliteStore). Several processes may share the file, and learn
+/// of each other's changes within a second.
 ///
-/// A document that was put survives a power failure; the last events may not,
-/// unless [`Options::synchronous`] says so. Must be used inside a tokio runtime.
+/// A stored document survives a power failure; the last events may not, unless
+/// [`Options::synchronous`] says so. Needs a Tokio runtime.
 pub struct SqliteDocuments {
     origin: Origin,
     documents: Arc<DocumentWriter>,
@@ -48,7 +48,7 @@ pub struct SqliteDocuments {
 }
 
 impl SqliteDocuments {
-    /// Opens a file, and creates it and its folders where they are missing.
+    /// Opens a file, and creates it and its directories if they are missing.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl SqliteDocuments {
         let (documents, identity) = connect::identified(path, &durable)?;
         let events = connect::writer(path, &options)?;
         let fault = |cause| storage(path, "open the documents", cause);
-        // Before anybody listens: what comes from here on is news.
+        // Before anybody subscribes: every later change is reported.
         let last_change = keep::last_change(&documents).map_err(fault)?;
         let (_, newest) = events::range(&events).map_err(fault)?;
 
@@ -229,7 +229,7 @@ impl Documents for SqliteDocuments {
 mod tests {
     use super::*;
 
-    /// What `PRAGMA synchronous` says of `FULL` and `NORMAL`.
+    /// Values of `PRAGMA synchronous` for `FULL` and `NORMAL`.
     const FULL: i64 = 2;
     const NORMAL: i64 = 1;
 
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(level(&documents.events).unwrap(), NORMAL);
     }
 
-    /// No question reads more of a table than it has to.
+    /// No query scans more of a table than necessary.
     #[test]
     fn questions_use_the_indexes() {
         let folder = tempfile::tempdir().unwrap();

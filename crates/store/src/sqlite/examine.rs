@@ -1,5 +1,4 @@
-//! Looks at a database without changing it, for whoever wants to know whether
-//! a store could work with it.
+//! Read-only health check of a SQLite file.
 
 use std::path::Path;
 
@@ -10,30 +9,29 @@ use windlass::Error;
 use super::fault::storage;
 use super::schema;
 
-/// How many complaints about damage are told.
+/// Maximum number of integrity errors reported.
 const MAX_DAMAGE: usize = 5;
 
-/// What was found.
+/// The result of a health check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examination {
-    /// Migrations that the database has seen; none where it has no tables yet.
+    /// Number of applied migrations; 0 if there are no tables yet.
     pub version: u64,
-    /// Migrations that this program knows.
+    /// Number of migrations that this program knows.
     pub known: u64,
-    /// What is damaged.
+    /// Integrity errors.
     pub damage: Vec<String>,
     /// Why it cannot be written to.
     pub read_only: Option<String>,
-    /// What time it is there, where it has a clock of its own.
+    /// The database's time, if it has a clock of its own.
     pub clock: Option<Timestamp>,
 }
 
-/// Looks at a SQLite file: whether it is ours, whole, and can be written to.
+/// Checks whether a SQLite file is ours, intact and writable.
 ///
 /// # Errors
 ///
-/// Where it cannot be opened, is another program's, or was written by a newer
-/// windlass.
+/// If it cannot be opened, belongs to another program, or was written by a newer version.
 pub fn examine_file(path: &Path) -> Result<Examination, Error> {
     let fault = |cause| storage(path, "examine the database", cause);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -57,13 +55,13 @@ fn quick_check(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     Ok(lines.into_iter().filter(|line| line != "ok").collect())
 }
 
-/// Takes the lock of a writer and gives it back.
+/// Takes the write lock and releases it.
 fn cannot_write(path: &Path) -> rusqlite::Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Only what is written shows that writing works; it is taken back.
+    // Only a write shows that writing works; it is rolled back.
     transaction.execute_batch("CREATE TABLE windlass_examination (unused INTEGER)")?;
     transaction.rollback()
 }

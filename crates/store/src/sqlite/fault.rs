@@ -1,4 +1,4 @@
-//! Errors of SQLite in words that say which file and what to do.
+//! Errors of SQLite, with the name of the file and advice.
 
 use std::path::Path;
 
@@ -35,13 +35,12 @@ pub(crate) fn storage(path: &Path, what: &str, cause: rusqlite::Error) -> Error 
     unavailable(format!("cannot {what}: {why}")).with_source(cause)
 }
 
-/// Whether the row is there already: the only constraint that a record can
-/// violate.
+/// Whether the row exists already: the only constraint that a record can violate.
 pub(crate) fn is_duplicate(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
 }
 
-/// Whether another connection was in the way.
+/// Whether another connection holds the lock.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }

@@ -1,4 +1,4 @@
-//! What calls are about to do, and the keys that they claim, in SQL.
+//! Intents and idempotency keys, in SQL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use super::rows::{Binder, bind_caller, read_caller, read_id, read_timestamp, tex
 use crate::KEEP_RUNS;
 use crate::value::read_json;
 
-/// Keeps an intent and claims its key, unless another call has the key, or the
-/// call has begun elsewhere or ended. A key that was claimed before
-/// `oldest_key_us` is free again, but not while its call runs.
+/// Stores an intent and claims its key, unless another call holds the key, or the call
+/// has begun elsewhere or has finished. A key claimed before `oldest_key_us` is free
+/// again, unless its call is still running.
 pub(crate) fn begin(
     connection: &Connection,
     intent: &Intent,
@@ -43,7 +43,7 @@ pub(crate) fn begin(
     Ok(Begun::New)
 }
 
-/// Forgets the intent of a call that has ended, and its key if it never ran.
+/// Deletes the intent of a finished call, and releases its key if it never ran.
 pub(crate) fn forget(connection: &Connection, record: &CallRecord) -> rusqlite::Result<()> {
     let id = record.id.uuid();
     let call = (record.caller.tenant.as_str(), id.as_bytes());
@@ -54,7 +54,7 @@ pub(crate) fn forget(connection: &Connection, record: &CallRecord) -> rusqlite::
     Ok(())
 }
 
-/// Who runs a call; nobody where it has ended.
+/// The owner of a running call; `None` if it has finished.
 pub(crate) fn owner_of(
     connection: &Connection,
     tenant: &TenantId,
@@ -72,7 +72,7 @@ fn has_record(connection: &Connection, tenant: &TenantId, id: CallId) -> rusqlit
         .query_row((tenant.as_str(), id.uuid().as_bytes()), |row| row.get(0))
 }
 
-/// Everybody who runs calls.
+/// All owners of running calls.
 pub(crate) fn owners(connection: &Connection) -> rusqlite::Result<Vec<Uuid>> {
     connection
         .prepare("SELECT DISTINCT owner FROM intents")?
@@ -96,8 +96,7 @@ pub(crate) fn of_owner(
         .collect()
 }
 
-/// Forgets keys that were claimed before a time, but for those of calls that
-/// run; at most `limit` of them.
+/// Deletes at most `limit` keys claimed before a time, except those of running calls.
 pub(crate) fn expire_keys(
     connection: &Connection,
     oldest_key_us: i64,
@@ -115,7 +114,7 @@ pub(crate) fn expire_keys(
     Ok(())
 }
 
-/// The call that has a key.
+/// The call that holds a key.
 struct Claim {
     id: CallId,
     fingerprint: [u8; 32],
@@ -140,7 +139,7 @@ fn insert_key(
     key: &IdempotencyKey,
     now_us: i64,
 ) -> rusqlite::Result<()> {
-    // One that has to be kept longer is dated ahead, so that age alone tells.
+    // Keys that are kept longer get a later date, so that age alone decides.
     let ahead = if key.is_of_a_run() { KEEP_RUNS } else { Duration::ZERO };
     let created_us = now_us.saturating_add(i64::try_from(ahead.as_micros()).unwrap_or(i64::MAX));
     connection
@@ -182,7 +181,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Intent> {
         arguments: Arc::new(read_json(row.get_ref(12)?.as_str()?)),
         caller: Arc::new(read_caller(row)?),
         created_at: read_timestamp(row, 11)?,
-        // What the key stands for is in `keys`; the record has no need of it.
+        // The fingerprint is in `keys`; the record does not need it.
         key: row
             .get::<_, Option<Arc<str>>>(10)?
             .map(|key| IdempotencyKey { key, fingerprint: [0; 32] }),

@@ -1,4 +1,4 @@
-//! How a store behaves, and what it is bounded by.
+//! Settings and limits of a SQLite store.
 
 use std::time::Duration;
 
@@ -6,35 +6,34 @@ use std::time::Duration;
 /// [`SqliteDocuments`](crate::SqliteDocuments) beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How long the writer gathers records before it commits them together.
+    /// Group commit: how long the writer gathers records before it commits them together.
     pub commit_interval: Duration,
-    /// How many records may wait to be committed. Beyond it the store says
-    /// that it does not keep up, and the engine starts no further call. As many
-    /// calls may wait to begin; more are refused.
+    /// Maximum number of records waiting to be committed. Beyond it the store applies
+    /// backpressure, and the engine starts no further calls. The same limit applies to
+    /// pending intents; more are refused.
     pub queue: usize,
     /// What a commit survives.
     pub synchronous: Synchronous,
-    /// How long a connection waits for a lock that another process holds.
+    /// Busy timeout: how long a connection waits for another process's lock.
     pub busy_timeout: Duration,
-    /// How long a store that closes tries to write what is left.
+    /// How long a closing store tries to flush its queue.
     pub close_timeout: Duration,
-    /// How many questions are answered at once.
+    /// Maximum number of concurrent queries.
     pub readers: usize,
-    /// The size of all kept outputs together. The oldest go first, of the tenant
-    /// that has the most.
+    /// Maximum total size of kept outputs. The oldest ones of the tenant with the most
+    /// are deleted first.
     pub keep_outputs_bytes: u64,
-    /// The size of one kept output; a larger one is refused.
+    /// Maximum size of one kept output; a larger one is refused.
     pub max_output_bytes: u64,
-    /// How many records are kept; beyond it the tenant with the most gives up its
-    /// oldest ones, with their outputs. Those of calls with a key stay as long as
-    /// the key. Statistics are totals over all time and stay as they are.
+    /// Maximum number of records; beyond it the oldest ones of the tenant with the most
+    /// are deleted, with their outputs. Those of calls with an idempotency key stay as
+    /// long as the key. Statistics are totals over all time and are not affected.
     pub keep_records: u64,
-    /// How long an idempotency key keeps calls one, from the first of them, however
-    /// many calls come meanwhile. The
-    /// key of a call that still runs is kept in any case, and that of a call which
-    /// a kept run made for [`KEEP_RUNS`](crate::KEEP_RUNS) more.
+    /// How long an idempotency key is kept, counted from the first call with it, however
+    /// many calls follow. The key of a running call is kept in any case; that of a call
+    /// made by an agent run, [`KEEP_RUNS`](crate::KEEP_RUNS) longer.
     pub keep_keys: Duration,
-    /// How many events are kept; older ones go now and then.
+    /// Maximum number of events; older ones are deleted from time to time.
     pub keep_events: u64,
 }
 
@@ -59,12 +58,11 @@ impl Default for Options {
 /// What a commit survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Synchronous {
-    /// The end of the process, also by `kill -9`. A power failure may take the
-    /// last commits; the database stays whole.
+    /// The end of the process, even by `kill -9`. A power failure may lose the last
+    /// commits; the database stays consistent.
     #[default]
     Normal,
-    /// A power failure too, at the price of waiting for the disk with every
-    /// commit.
+    /// A power failure, too, at the price of an `fsync` for every commit.
     Full,
 }
 

@@ -1,8 +1,8 @@
-//! Intents whose process has ended become records of interrupted calls.
+//! Closes orphans: intents whose process has died become records of interrupted calls.
 //!
-//! Whoever opens a store does this for everybody who is gone. Several may try
-//! at once: each reads what is left inside its own transaction, so every
-//! orphan is closed once. A living process's intents are never touched.
+//! Whoever opens a store does this for all dead processes. Several may try at once: each
+//! reads what is left within its own transaction, so every orphan is closed once. The
+//! intents of a living process are never touched.
 
 use rusqlite::Connection;
 use uuid::Uuid;
@@ -15,11 +15,11 @@ use super::retention;
 use super::rows::insert_new;
 use super::stats::Counts;
 
-/// How many intents become records in one transaction.
+/// Maximum number of intents closed in one transaction.
 const TRANSACTION_ROWS: usize = 8192;
 
-/// Closes the intents of everybody who is gone, and hands each lot to `closed`
-/// once it is committed.
+/// Closes the intents of all dead owners, and passes each batch to `closed` once it is
+/// committed.
 pub(crate) fn close_all(
     connection: &Connection,
     owner: &Owner,
@@ -43,14 +43,13 @@ pub(crate) fn close_all(
     Ok(())
 }
 
-/// Closes some of the intents of an owner who is gone: all, but for a process
-/// that ran more than a transaction should hold.
+/// Closes intents of a dead owner: usually all, or as many as fit into a transaction.
 pub(crate) fn close(connection: &Connection, dead: Uuid) -> rusqlite::Result<Vec<CallRecord>> {
     let mut counts = Counts::default();
     let mut closed = Vec::new();
     for intent in intents::of_owner(connection, dead, TRANSACTION_ROWS)? {
         let record = Intent::interrupted(intent);
-        // Where the record is there all the same, the call has ended.
+        // If the record exists nevertheless, the call has finished.
         if insert_new(connection, &record)? {
             counts.add(&record);
             intents::forget(connection, &record)?;

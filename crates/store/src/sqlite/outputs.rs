@@ -1,4 +1,4 @@
-//! Results that were too large for a model, kept whole for a while.
+//! Full outputs of calls whose results were truncated for the model.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, MAIN_DB, OptionalExtension, Transaction};
@@ -7,8 +7,8 @@ use windlass::{CallId, OutputPart, TenantId};
 use super::connect::lock;
 use crate::queue::KeepOutput;
 
-/// Keeps outputs, and lets some go until all fit into `room` bytes: the oldest
-/// of the tenant that has the most, so that nobody pushes out what others keep.
+/// Stores outputs, and deletes others until all fit into `room` bytes: the oldest ones of
+/// the tenant with the most, so that no tenant evicts another's.
 pub(crate) fn keep(
     connection: &Connection,
     outputs: &[KeepOutput],
@@ -33,8 +33,8 @@ pub(crate) fn keep(
     transaction.commit()
 }
 
-/// Removes the outputs of a tenant's calls up to this one, but for calls that
-/// run or have a key.
+/// Deletes the outputs of a tenant's calls up to this one, except for calls that are
+/// running or have a key.
 pub(crate) fn forget_up_to(
     connection: &Connection,
     tenant: &str,
@@ -58,10 +58,9 @@ pub(crate) fn forget_up_to(
     Ok(())
 }
 
-/// A part of an output.
+/// A range of an output.
 ///
-/// It is read as a stream: `substr` would load the whole value to cut a piece
-/// out of it.
+/// It is read by incremental blob I/O: `substr` would load the whole value.
 pub(crate) fn read(
     connection: &Connection,
     tenant: &TenantId,
@@ -69,7 +68,7 @@ pub(crate) fn read(
     offset: u64,
     limit: u64,
 ) -> rusqlite::Result<Option<OutputPart>> {
-    // One transaction, so that the row cannot go away in between.
+    // In one transaction, so that the row cannot be deleted in between.
     let transaction = connection.unchecked_transaction()?;
     let found = transaction
         .prepare_cached("SELECT seq, size FROM outputs WHERE tenant = ? AND id = ?")?
@@ -109,7 +108,7 @@ fn insert(
     Ok(size)
 }
 
-/// Removes an earlier output of the same call; returns the bytes freed.
+/// Deletes an earlier output of the same call; returns the bytes freed.
 fn forget(transaction: &Transaction<'_>, output: &KeepOutput) -> rusqlite::Result<i64> {
     let freed = transaction
         .prepare_cached("DELETE FROM outputs WHERE tenant = ? AND id = ? RETURNING size")?

@@ -1,9 +1,9 @@
-//! Who holds intents: one owner for each open store.
+//! Owners of intents: one for each open store, kept alive by a file lock.
 //!
-//! An owner is alive as long as it holds the lock on a file of its own beside
-//! the database. The system lets go of the lock when the process ends, however
-//! it ends, so nobody has to guess from times or process ids. Owner ids are
-//! never used twice, so whoever is dead stays dead.
+//! An owner is alive as long as it holds the lock on a file of its own beside the
+//! database. The operating system releases the lock when the process ends, however it
+//! ends, so nobody has to guess from times or process ids. Owner ids are never reused, so
+//! a dead owner stays dead.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -22,8 +22,8 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// A new owner, which holds no lock yet: a store that never keeps an intent
-    /// and is not asked for its name leaves no file.
+    /// A new owner without a lock: a store that never stores an intent and is not asked
+    /// for its owner id leaves no file.
     pub(crate) fn new(database: &Path) -> Self {
         let id = CallId::at(Timestamp::now()).uuid();
         Self { id, database: database.to_owned(), lock: Mutex::default() }
@@ -33,11 +33,11 @@ impl Owner {
         self.id
     }
 
-    /// Takes the lock; to be called before the first intent is written, and
-    /// before anybody else hears the name.
+    /// Takes the lock. Must be called before the first intent is written, and before the
+    /// owner id is published.
     ///
-    /// The file gets its name once it is locked, so no file of that name is
-    /// ever seen that belongs to a living owner and is not locked.
+    /// The file is renamed to its final name once it is locked, so no file of that name
+    /// ever belongs to a living owner without a lock.
     pub(crate) fn hold(&self) -> io::Result<()> {
         let mut held = self.lock.lock();
         if held.is_some() {
@@ -59,14 +59,14 @@ impl Owner {
         Ok(())
     }
 
-    /// Whether another owner is gone. In doubt it is not.
+    /// Whether another owner is dead. If in doubt, it is not.
     pub(crate) fn is_dead(&self, other: Uuid) -> bool {
         if other == self.id {
             return false;
         }
         match File::open(self.file(other)) {
-            // Shared, so that several who look at once do not take each other
-            // for the owner.
+            // A shared lock, so that several who check at once do not take each other for
+            // the owner.
             Ok(file) => match file.try_lock_shared() {
                 Ok(()) => true,
                 Err(TryLockError::WouldBlock) => false,
@@ -93,7 +93,7 @@ impl Owner {
             .collect()
     }
 
-    /// Removes the file of a dead owner that has no intents left.
+    /// Deletes the file of a dead owner without intents.
     pub(crate) fn bury(&self, dead: Uuid) {
         match fs::remove_file(self.file(dead)) {
             Err(cause) if cause.kind() != io::ErrorKind::NotFound => {

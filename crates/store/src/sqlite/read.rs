@@ -1,4 +1,4 @@
-//! The questions to the store, in SQL. Each one names the tenant.
+//! Queries for records, in SQL. Each names the tenant.
 
 use jiff::Timestamp;
 use rusqlite::types::Value;
@@ -74,7 +74,7 @@ pub(crate) fn statistics(
         .prepare_cached("SELECT tool, status, bucket, count FROM call_stats WHERE tenant = ?")?;
     let counts = statement
         .query_map([tenant.as_str()], |row| {
-            // `NEVER_RAN` is no bucket.
+            // `NEVER_RAN` is not a bucket.
             let bucket = u32::try_from(row.get::<_, i64>(2)?).ok();
             Ok((row.get::<_, String>(0)?, read_status(row, 1)?, bucket, read_count(row, 3)?))
         })?
@@ -103,15 +103,15 @@ fn read_count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
     u64::try_from(count).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, count))
 }
 
-/// A page of `calls` as SQL with its values.
+/// A page of `calls` as SQL with its parameters.
 struct Question {
     sql: String,
     values: Vec<Value>,
 }
 
 impl Question {
-    /// The index is named rather than left to SQLite, which without statistics
-    /// may prefer the tool of a conversation to the conversation.
+    /// The index is named explicitly: without statistics, SQLite may prefer the one on
+    /// tools for a conversation.
     fn new(tenant: &TenantId, filter: &RecordFilter, after: Option<CallId>, rows: usize) -> Self {
         let failure = filter.status.filter(|&status| status != Status::Succeeded);
         let index = match filter {
@@ -130,13 +130,13 @@ impl Question {
         question.with("tool = ?", filter.tool.clone());
         question.with("status = ?", filter.status.map(status_code));
         if failure.is_some() {
-            // What the index is made of, in its own words.
+            // The same condition as in the partial index.
             question.sql.push_str(" AND status <> 0");
         }
         question.with("created_us >= ?", filter.since.map(Timestamp::as_microsecond));
         question.with("created_us < ?", filter.until.map(Timestamp::as_microsecond));
-        // Ids carry the time too, and rows lie in their order: without these
-        // bounds the end of a short span would be looked for among all rows.
+        // Ids contain the time, and rows are in id order: without these bounds, a short
+        // time span would be searched for among all rows.
         question.with("id >= ?", filter.since.map(|since| first_id(since, -ID_SLACK_MS).to_vec()));
         question.with("id < ?", filter.until.map(|until| first_id(until, ID_SLACK_MS).to_vec()));
         question.with("id < ?", after.map(|id| id.uuid().as_bytes().to_vec()));

@@ -1,5 +1,5 @@
-//! A few connections that only read, so that a slow question holds up neither
-//! the writer nor the async threads; and questions to the file system.
+//! Pool of read-only connections, so that a slow query delays neither the writer nor
+//! async tasks; and blocking calls to the file system.
 
 use std::io;
 use std::path::PathBuf;
@@ -31,8 +31,7 @@ impl Readers {
         Self { path, options, identity, idle: Arc::default(), permits }
     }
 
-    /// Asks a question on a thread that may block. `what` finishes the
-    /// sentence "cannot …".
+    /// Runs a query on a blocking thread. `what` finishes the sentence "cannot …".
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         what: &'static str,
@@ -51,7 +50,7 @@ impl Readers {
                 None => connect::reader(&path, &options, &identity)?,
             };
             let answer = question(&connection)?;
-            // One that failed is not trusted again; it was dropped above.
+            // A connection that failed is not reused; it was dropped above.
             idle.lock().push(connection);
             Ok(answer)
         });
@@ -64,8 +63,8 @@ impl Readers {
             .with_source(cause)),
         }
     }
-    /// Asks the file system, on a thread that may block. `what` finishes the
-    /// sentence "cannot …".
+    /// Calls the file system on a blocking thread. `what` finishes the sentence "cannot
+    /// …".
     pub(crate) async fn wait<T: Send + 'static>(
         &self,
         what: &'static str,

@@ -1,10 +1,9 @@
-//! Makes room when there are more records than should be kept.
+//! Retention: deletes the oldest records when there are too many.
 //!
-//! The tenant with the most records gives up its oldest ones, so a busy tenant
-//! never pushes out what a quiet one keeps. A record whose call has an idempotency
-//! key stays as long as the key does: a retry gets its result, whatever came in
-//! between. Keys go by age alone, so there may be more records than should be kept
-//! for as long as a key is.
+//! The tenant with the most records loses its oldest ones, so a busy tenant never evicts
+//! those of a quiet one. A record whose call has an idempotency key stays as long as the
+//! key: a retry gets its result, whatever came in between. Keys expire by age alone, so
+//! the limit may be exceeded until they do.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,23 +13,23 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::outputs;
 use super::stats::Counts;
 
-/// How many more records may go than have come, in one commit.
+/// Maximum surplus of deleted over new records in one commit.
 const STEP: u64 = 1000;
 
-/// How often all of a tenant's records are looked through for some that may go.
-/// In between it is enough to go on from where the last ones went.
+/// How often a tenant's records are scanned from the start. In between, the scan
+/// continues where it stopped.
 const LOOK_THROUGH: Duration = Duration::from_secs(60);
 
-/// Of a tenant's records at most this part goes before it is looked again who has
-/// the most.
+/// At most this fraction of a tenant's records is deleted before the largest tenant is
+/// determined anew.
 const PART: u64 = 16;
 
 type Id = [u8; 16];
 
 pub(crate) struct Retention {
     limit: u64,
-    /// Up to where each tenant's records have gone or have a key, and when that
-    /// was found out from the beginning.
+    /// For each tenant, the position up to which records are deleted or have a key, and
+    /// when the scan last started from the beginning.
     gone_up_to: HashMap<String, (Id, Instant)>,
 }
 
@@ -39,8 +38,8 @@ impl Retention {
         Self { limit: limit.max(1), gone_up_to: HashMap::new() }
     }
 
-    /// Counts records that have come, and lets as many go as are too many, in
-    /// steps: after a lower limit it takes some commits.
+    /// Counts new records and deletes surplus ones in steps: after the limit was lowered,
+    /// it takes several commits.
     pub(crate) fn make_room(
         &mut self,
         connection: &Connection,
@@ -53,7 +52,7 @@ impl Retention {
             let most = (records - next).max(records / PART).clamp(1, surplus);
             let gone = self.let_go(connection, &tenant, most)?;
             if gone == 0 {
-                // All that is left of it has keys. Nobody else pays for that.
+                // All that is left of it has keys. Other tenants do not pay for that.
                 break;
             }
             remove_records(connection, &tenant, gone)?;
@@ -62,12 +61,12 @@ impl Retention {
         Ok(())
     }
 
-    /// What was remembered of a transaction that was rolled back is wrong.
+    /// Resets the state after a rollback.
     pub(crate) fn forget(&mut self) {
         self.gone_up_to.clear();
     }
 
-    /// Lets a tenant's oldest records go that have no key, at most so many.
+    /// Deletes a tenant's oldest records without a key, at most this many.
     fn let_go(
         &mut self,
         connection: &Connection,
@@ -103,7 +102,7 @@ impl Retention {
     }
 }
 
-/// Counts records that have come; returns how many there are.
+/// Counts new records; returns the total.
 pub(crate) fn add_records(connection: &Connection, come: &Counts) -> rusqlite::Result<u64> {
     let mut add = connection.prepare_cached(
         "INSERT INTO tenant_records (tenant, records) VALUES (?, ?)
@@ -129,7 +128,7 @@ fn remove_records(connection: &Connection, tenant: &str, gone: u64) -> rusqlite:
     Ok(())
 }
 
-/// The tenant with the most records, how many it has, and how many the next one.
+/// The tenant with the most records, its number of records, and that of the second.
 fn largest(connection: &Connection) -> rusqlite::Result<Option<(String, u64, u64)>> {
     let mut statement = connection.prepare_cached(
         "SELECT tenant, records FROM tenant_records ORDER BY records DESC LIMIT 2",

@@ -1,8 +1,8 @@
-//! The tables, and how an older database gets them.
+//! Database schema and migrations.
 //!
-//! `user_version` counts the migrations that a database has seen;
-//! `application_id` says that it is ours, so that a mistyped path does not put
-//! our tables into the database of another program.
+//! `user_version` is the number of applied migrations; `application_id` marks the
+//! database as ours, so that a mistyped path does not add our tables to the database of
+//! another program.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::fault::unavailable;
 /// `WNDL`.
 const APPLICATION_ID: i32 = 0x574e_444c;
 
-/// One script for each version; never changed, only added to.
+/// One script for each version; scripts are only added, never changed.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_calls.sql"),
     include_str!("../../migrations/0002_intents.sql"),
@@ -26,8 +26,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0007_document_owners.sql"),
 ];
 
-/// Refuses a file that is no database, is another program's, or was written by
-/// a newer windlass. Changes nothing.
+/// Rejects a file that is not a database, belongs to another program, or was written by a
+/// newer version. Changes nothing.
 pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
     let fault = |cause| storage(path, "open the record store", cause);
     let (version, tables) = state(connection).map_err(fault)?;
@@ -49,8 +49,8 @@ pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Applies what is missing, all or nothing. Processes that start together wait
-/// for one another at the lock, and the later ones find nothing left to do.
+/// Applies missing migrations in one transaction. Processes that start together wait for
+/// one another at the lock, and the later ones find nothing left to do.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Error> {
     let fault = |cause| storage(path, "prepare the tables of the record store", cause);
     if state(connection).map_err(fault)?.0 == MIGRATIONS.len() as i64 {
@@ -72,7 +72,7 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Er
     transaction.commit().map_err(fault)
 }
 
-/// How many migrations a database has seen, and how many there are.
+/// Number of applied migrations, and of known ones.
 pub(crate) fn versions(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
     let (version, _) = state(connection)?;
     Ok((u64::try_from(version).unwrap_or_default(), MIGRATIONS.len() as u64))

@@ -1,4 +1,4 @@
-//! Statistics, counted in the transaction that inserts the records.
+//! Statistics, updated in the transaction that inserts the records.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::value::{NEVER_RAN, status_code};
 #[derive(Default)]
 pub(crate) struct Counts {
     calls: HashMap<Key, u64, ahash::RandomState>,
-    /// What models took to answer, by tenant and tool.
+    /// Model usage by tenant and tool.
     usage: HashMap<(TenantId, Arc<str>), Usage, ahash::RandomState>,
 }
 
@@ -33,12 +33,12 @@ impl Counts {
         *self.calls.entry(key).or_default() += 1;
     }
 
-    /// How many calls were counted.
+    /// Number of calls counted.
     pub(crate) fn total(&self) -> u64 {
         self.calls.values().sum()
     }
 
-    /// The same by tenant.
+    /// Number of calls by tenant.
     pub(crate) fn by_tenant(&self) -> HashMap<&TenantId, u64, ahash::RandomState> {
         let mut by_tenant: HashMap<_, u64, _> = HashMap::default();
         for ((tenant, ..), count) in &self.calls {

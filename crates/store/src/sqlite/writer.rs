@@ -1,11 +1,10 @@
-//! The one thread that writes.
+//! The writer thread: the only one that writes records.
 //!
-//! It owns the connection that writes, and a batch stays with it until it is
-//! committed: when the disk is full or another process holds the lock, it
-//! tries again and again, nothing is lost, and the queue fills up until the
-//! engine holds back. Intents do not wait like that: whoever wants to begin a
-//! call hears of the first attempt, and one that comes during an outage is
-//! reason enough for an attempt at once.
+//! It owns the write connection, and keeps a batch until it is committed: if the disk is
+//! full or another process holds the lock, it retries, nothing is lost, and the queue
+//! fills up until backpressure stops the engine. Intents do not wait like that: the
+//! caller is told the result of the first attempt, and an intent that arrives during an
+//! outage triggers an attempt at once.
 
 use std::mem;
 use std::path::PathBuf;
@@ -23,14 +22,14 @@ use crate::queue::{
     Begin, Interrupted, KeepOutput, Next, Probe, Progress, ThreadQueue, Work, answer,
 };
 
-/// Rows in one transaction: more would keep records out of sight for longer.
+/// Maximum rows in one transaction: more would delay the visibility of records.
 const TRANSACTION_ROWS: usize = 8192;
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// How long an attempt waits for a lock once another one has failed: whoever
-/// asks to begin a call then should not wait long to hear that it cannot.
+/// Lock timeout during an outage: whoever wants to begin a call should not wait long to
+/// hear that it cannot.
 const OUTAGE_PATIENCE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Writer {
@@ -41,14 +40,13 @@ pub(crate) struct Writer {
     progress: watch::Sender<Progress>,
     interrupted: Arc<Interrupted>,
     outage: Option<Outage>,
-    /// Those who want to know whether anything can be written; the next attempt
-    /// tells.
+    /// Pending health checks, which the next attempt answers.
     probes: Vec<Probe>,
-    /// Some intents of processes that have ended could not be closed yet.
+    /// Some orphaned intents could not be closed yet.
     orphans_left: bool,
 }
 
-/// A time in which nothing can be written.
+/// An outage, in which nothing can be written.
 struct Outage {
     since: Instant,
     pause: Duration,
@@ -76,10 +74,9 @@ impl Writer {
         }
     }
 
-    /// Closes what processes that have ended left behind. Where that fails,
-    /// because the disk is full say, the store can be read all the same, and
-    /// it is tried again after each commit that succeeds: an intent or a
-    /// record that can be written says that the orphans can be, too.
+    /// Closes orphaned intents. If that fails, for instance because the disk is full, the
+    /// store is still readable, and each later successful commit triggers another
+    /// attempt.
     pub(crate) fn close_orphans(&mut self) {
         let give_up = self.give_up_after(self.options.busy_timeout);
         let (interrupted, place) = (&self.interrupted, self.path.display());
@@ -115,8 +112,8 @@ impl Writer {
         }
     }
 
-    /// Writes a batch, however long it takes. Returns how many records are
-    /// left because the store closes.
+    /// Writes a batch, however long that takes. Returns how many records are left because
+    /// the store closes.
     fn write(&mut self, mut begins: Vec<Begin>, mut records: &[CallRecord]) -> usize {
         loop {
             self.make_known(&mut begins);
@@ -144,8 +141,8 @@ impl Writer {
         }
     }
 
-    /// Before the first intent is written, others must be able to see that its
-    /// owner lives. Whoever has gone away in the meantime will run nothing.
+    /// Takes the owner's lock before the first intent is written, so that others see that
+    /// its owner is alive. Intents whose caller has gone away meanwhile are dropped.
     fn make_known(&mut self, begins: &mut Vec<Begin>) {
         begins.retain(|begin| !begin.done.is_closed());
         if begins.is_empty() {
@@ -172,7 +169,7 @@ impl Writer {
         self.answer_probes(&Ok(()));
         self.interrupted.add(&self.path.display(), entered.interrupted);
         for (begin, begun) in begins.into_iter().zip(entered.begun) {
-            // Who asked may have gone away; the call's record comes all the same.
+            // The caller may have gone away; the call's record is written all the same.
             let _ = begin.done.send(Ok(begun));
         }
         if self.orphans_left {
@@ -180,7 +177,7 @@ impl Writer {
         }
     }
 
-    /// Tells those who wait.
+    /// Reports a failure to those who wait.
     fn failed(&mut self, cause: rusqlite::Error, begins: Vec<Begin>) {
         let error = storage(&self.path, "write call records", cause);
         self.outage.get_or_insert_with(|| {
@@ -192,7 +189,7 @@ impl Writer {
         self.answer_probes(&Err(error));
     }
 
-    /// Waits before the next attempt, longer each time.
+    /// Backs off before the next attempt, longer each time.
     fn pause(&mut self, begins: &mut Vec<Begin>) {
         let Some(outage) = &mut self.outage else { return };
         let pause = outage.pause;
@@ -218,7 +215,7 @@ impl Writer {
         if self.outage.is_some() { patience.min(OUTAGE_PATIENCE) } else { patience }
     }
 
-    /// Tries to write, for those who want to know whether that works.
+    /// Tries to write, to answer health checks.
     fn probe(&mut self, mut probes: Vec<Probe>) {
         if probes.is_empty() {
             return;
@@ -233,13 +230,13 @@ impl Writer {
 
     fn answer_probes(&mut self, end: &Result<(), Error>) {
         for probe in self.probes.drain(..) {
-            // Who asked may have gone away.
+            // The caller may have gone away.
             let _ = probe.send(end.clone());
         }
     }
 
-    /// Unlike records, outputs are tried once: whoever asked is still there to
-    /// hear that it failed.
+    /// Unlike records, outputs are tried once: the caller is still there to hear of a
+    /// failure.
     fn write_outputs(&mut self, outputs: &mut Vec<KeepOutput>) {
         if outputs.is_empty() {
             return;

@@ -1,7 +1,7 @@
-//! A process under load is killed again and again. Whatever it acknowledged is
-//! in the store, no effect happens twice, and the calls that it left behind are
-//! closed when the next one starts. Effects are counted by another process than
-//! the one that is killed: this one.
+//! Chaos test: a process under load is killed again and again. Whatever it acknowledged
+//! is in the store, no side effect happens twice, and the calls that it left behind are
+//! closed when the next one starts. Side effects are counted by a process that is not
+//! killed: this one.
 //!
 //! `cargo xtask chaos` runs it for longer: see [`Plan`].
 

@@ -1,4 +1,4 @@
-//! What every store must do.
+//! Contract tests: what every record store must do.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What every store must do with intents and keys.
+//! Contract tests for intents and idempotency keys.
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! A process that is killed loses nothing that it was told is kept.
+//! Crash safety: a killed process loses nothing that was acknowledged to it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Files: new, old, shared, foreign and broken ones.
+//! SQLite files: new, old, shared, foreign and corrupt ones.
 
 use std::fs;
 use std::path::Path;

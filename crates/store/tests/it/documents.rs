@@ -1,4 +1,4 @@
-//! What every place for documents must do.
+//! Contract tests: what every document store must do.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What every place for events must do.
+//! Contract tests: what every event log must do.
 
 use std::sync::Arc;
 use std::time::Duration;

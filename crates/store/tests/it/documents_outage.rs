@@ -1,5 +1,4 @@
-//! Times in which documents can be neither kept nor read, and what only a file
-//! or a server does.
+//! Document stores during outages, and what only a file or only a server does.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

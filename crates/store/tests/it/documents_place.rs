@@ -1,4 +1,4 @@
-//! Places for documents, each of which several servers may open.
+//! Document stores to test with, each of which several servers may open.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! A disk without room: the system refuses to make files any longer.
+//! A full disk: the operating system refuses to let files grow.
 //!
-//! The test runs itself with a limit on the size of files, because a disk
-//! cannot be filled up without being root. SQLite hears "file too large" rather
-//! than "no space left", and takes the same way.
+//! The test runs itself with a limit on file size, because a disk cannot be filled up
+//! without being root. SQLite is told "file too large" rather than "no space left", and
+//! takes the same code path.
 
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! Intents in the file: kept before a call runs, gone with its record.
+//! Intents in the file: stored before a call runs, deleted with its record.
 
 use std::path::Path;
 use std::sync::Arc;

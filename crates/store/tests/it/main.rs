@@ -1,8 +1,8 @@
-//! Tests of the record stores.
+//! Tests of the stores.
 //!
-//! `contract`, `contract_intents`, `documents` and `documents_events` hold what
-//! every store must do and run against each of them; the other modules hold what only a store on a disk, or
-//! behind a network, can do wrong.
+//! `contract`, `contract_intents`, `documents` and `documents_events` hold what every
+//! store must do, and run against each of them; the other modules test what can only go
+//! wrong on a disk or over a network.
 
 #![allow(
     clippy::unwrap_used,

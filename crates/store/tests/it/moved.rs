@@ -1,5 +1,5 @@
-//! Database files that are deleted, replaced or moved while they are open.
-//! Whatever is written to them then would be gone with the process.
+//! Database files that are deleted, replaced or moved while they are open. Writes to them
+//! would be lost when the process ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};

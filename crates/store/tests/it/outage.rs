@@ -1,4 +1,4 @@
-//! Times in which nothing can be written: another process holds the lock.
+//! Outages of SQLite: another process holds the lock.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who left calls behind, and who closes them.
+//! Owners: whose calls are left behind, and who closes them.
 
 use std::collections::BTreeSet;
 use std::fs;

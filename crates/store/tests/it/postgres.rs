@@ -1,4 +1,4 @@
-//! Databases to test with, and what only PostgreSQL does.
+//! PostgreSQL databases to test with, and what only PostgreSQL does.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

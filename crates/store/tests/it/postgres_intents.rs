@@ -1,4 +1,4 @@
-//! Intents and keys, also of two stores on one database.
+//! Intents and idempotency keys, including two stores on one database.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Times in which the server is away.
+//! Outages of the PostgreSQL server.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Processes that die in the middle of a call.
+//! Owners: processes that die in the middle of a call.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};

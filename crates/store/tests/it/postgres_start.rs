@@ -1,4 +1,4 @@
-//! Opening a database: many at once, and those that are not ours.
+//! Opening a database: many stores at once, and databases that are not ours.
 
 use windlass::{RecordStore, TenantId};
 use windlass_store::{Documents, PostgresDocuments, PostgresOptions, PostgresStore};

@@ -1,4 +1,4 @@
-//! What goes when there is too much of it.
+//! Retention: what is deleted when there is too much.
 
 use std::path::Path;
 use std::time::Duration;

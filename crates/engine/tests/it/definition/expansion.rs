@@ -1,4 +1,4 @@
-//! Schemas that are short, but stand for very many checks.
+//! Short schemas that expand to very many checks (algorithmic complexity attacks).
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Real definitions survive being exported and read again.
+//! Real definitions survive a round trip through the exporter.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What each form of definition becomes.
+//! The accepted forms of definitions, and what each becomes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Files that want to hurt: each is refused quickly, and says why.
+//! Malicious definition files: each is rejected quickly, with a reason.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,4 @@
-//! The documents' own examples load as they are written.
+//! The source documents' own examples load as they are written.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What a function is given besides its arguments.
+//! Dependency injection: what a function receives besides its arguments.
 
 use std::sync::Arc;
 

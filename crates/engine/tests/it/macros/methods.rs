@@ -1,4 +1,4 @@
-//! Methods of an object as tools, and an engine under another name.
+//! Methods of an object as tools, and a renamed engine crate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

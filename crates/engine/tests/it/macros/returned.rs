@@ -1,4 +1,4 @@
-//! Where functions run, and what they give back.
+//! Where functions run (inline, async, blocking), and what they may return.
 
 use std::time::Duration;
 

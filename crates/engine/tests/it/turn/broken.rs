@@ -1,4 +1,4 @@
-//! Messages that were cut, and calls that are badly written.
+//! Truncated messages and malformed calls.
 
 use serde_json::{Value, json};
 use windlass::{Context, Lang, Turn, TurnAnswer, TurnFormat};

@@ -1,4 +1,4 @@
-//! Recorded exchanges of real APIs, which stand beside the repository.
+//! Recorded exchanges with real APIs, which are kept outside of the repository.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What servers and SDKs make of the formats.
+//! Dialects: how servers and SDKs deviate from the formats.
 
 use serde_json::{Value, json};
 use windlass::{Context, Lang, TurnAnswer, TurnFormat};

@@ -1,4 +1,4 @@
-//! Gemini's calls that are streamed in several parts.
+//! Gemini's tool calls that are streamed in several parts.
 
 use serde_json::{Value, json};
 use windlass::{Context, Lang, Turn, TurnAnswer, TurnFormat};

@@ -1,4 +1,4 @@
-//! Turns that are still being written.
+//! Turns that are still being streamed.
 
 use std::sync::Arc;
 use std::time::Duration;

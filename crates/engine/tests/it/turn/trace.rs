@@ -1,5 +1,5 @@
-//! What a coding agent really asked for, replayed on a paused clock: 1,136
-//! calls with the times that they took.
+//! A recorded trace of a coding agent, replayed on a paused clock: 1,136 calls with their
+//! real durations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

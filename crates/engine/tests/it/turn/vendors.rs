@@ -1,4 +1,4 @@
-//! What the APIs of vendors say that others do not.
+//! Vendor-specific fields of model APIs.
 
 use serde_json::{Value, json};
 use windlass::{Context, Lang, Turn, TurnAnswer, TurnFormat};

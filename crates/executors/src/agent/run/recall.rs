@@ -1,21 +1,21 @@
-//! How a run begins, and how it goes on where another process has left it.
+//! Begins a run, or resumes it from the log after its process ended.
 
 use windlass::{CallId, CallRecord, Error, Usage};
 
 use super::Run;
 use crate::agent::log::Entry;
 
-/// What a call has kept of a run that it drove.
+/// What a previous driver has logged.
 struct Driven {
     call: Option<CallId>,
     own: Usage,
-    /// What agents took that it called.
+    /// The usage of agents that it called.
     nested: Usage,
 }
 
 impl Run<'_> {
-    /// Keeps that it begins; or takes up what is kept, and keeps that it goes on
-    /// here, before it does.
+    /// Logs the start of a new run; or replays the log and, before it continues, logs
+    /// that this call is now the driver.
     pub(super) async fn begin_or_resume(&mut self) -> Result<(), Error> {
         let Some(log) = &self.agent.log else { return Ok(()) };
         let entries = log.read(&self.call.caller().tenant, &self.id).await?;
@@ -43,14 +43,14 @@ impl Run<'_> {
         }
     }
 
-    /// Takes up what an earlier process has kept. Returns who has paid for what,
-    /// unless the process was killed first.
+    /// Replays the log. Returns the usage of each previous driver, which it has paid for
+    /// unless it was killed first.
     fn recall_all(&mut self, entries: Vec<Entry>) -> Vec<Driven> {
         self.entries = u32::try_from(entries.len()).unwrap_or(u32::MAX);
         let mut driven: Vec<Driven> = Vec::new();
         let mut entries = entries.into_iter().peekable();
         while let Some(entry) = entries.next() {
-            // Of a message that was kept as it grew, the last one counts.
+            // Of several partial versions of a message, the last one counts.
             let is_again = matches!(entries.peek(), Some(Entry::Answered { .. }));
             if is_again && matches!(entry, Entry::Answered { .. }) {
                 continue;
@@ -96,9 +96,9 @@ impl Run<'_> {
         self.shared_budget.recall(usage);
     }
 
-    /// Charges this call with what nobody has paid for: the record of a call that
-    /// was killed says nothing of what it took. One that has paid has paid for all
-    /// before it, too; one without a record may still come to its end.
+    /// Charges this call for usage that nobody has paid for: the record of a killed call
+    /// has none. A driver that has paid has paid for all before it, too; one without a
+    /// record may still be running.
     async fn pay_for(&self, driven: Vec<Driven>) -> Result<(), Error> {
         for Driven { call, own, nested } in driven.into_iter().rev() {
             let Some(call) = call else { break };

@@ -1,4 +1,4 @@
-//! One turn of a run: the model is asked, and what it asks for happens.
+//! One turn of a run: asks the model and runs the calls that it makes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use super::super::told;
 use super::{Run, RunEvent, Writing};
 use crate::model::{Again, Finish, Payer, Prompt, Refused, Reply, Watch, says_nothing, text_of};
 
-/// How OpenAI's API ends a stream.
+/// The end marker of a stream of OpenAI's API.
 const DONE: &[u8] = b"data: [DONE]\n\n";
-/// How long an answer that is whole may take to say what it took.
+/// How long to wait for the usage after a complete answer.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How long its connection may take to end after that.
+/// How long to wait for the end of the stream after that.
 const FAREWELL: Duration = Duration::from_millis(50);
 
 impl Run<'_> {
-    /// Asks the model. Says why the run stops, if the model called nothing.
+    /// Asks the model. Returns why the run stops, if the model made no call.
     pub(super) async fn ask(&mut self) -> Result<Option<Stop>, Error> {
         let agent = self.agent;
         let declared = self.declared();
@@ -75,7 +75,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs the calls of a message that an earlier process has kept.
+    /// Runs the calls of a message from the log.
     pub(super) async fn answer_again(
         &mut self,
         message: Value,
@@ -83,7 +83,8 @@ impl Run<'_> {
     ) -> Result<Option<Stop>, Error> {
         let turn = Turn::read_as(self.agent.model.api().turn_format(), message)?;
         let turn = turn.broken_off(broken);
-        // What it had found before is forgotten; what it may call is not.
+        // Deferred tools that it had found before are no longer active, but it may call
+        // them.
         let found = turn.calls().iter().filter_map(|call| self.tools.find(&call.name));
         let found = found.filter(|tool| self.agent.spec.allows(tool.spec()));
         let allowed =
@@ -104,10 +105,9 @@ impl Run<'_> {
         Ok(turn.hold().prepare(move |call, request| Gate::judge(&mut gate.lock(), call, request)))
     }
 
-    /// Reads the answer as it comes. Calls begin as soon as they are complete;
-    /// those that may change something only once it is kept that the model asked
-    /// for them. Returns why the answer broke off, if it did: once it is whole,
-    /// nothing that goes wrong with its connection matters.
+    /// Reads the stream. Calls start as soon as they are complete; those with possible
+    /// side effects wait until the log has the message with the call. Returns why the
+    /// stream broke off, if it did; errors after the end of the message are ignored.
     async fn read(
         &mut self,
         mut reply: Reply,
@@ -123,7 +123,7 @@ impl Run<'_> {
             self.hear(&whole);
             match Turn::read_as(api.turn_format(), whole) {
                 Ok(turn) => open.read(turn),
-                // A question that was refused has no message.
+                // A refused prompt has no message.
                 Err(_) if self.is_refused() => return Ok(None),
                 Err(why) => {
                     let error = Error::new(ErrorKind::UpstreamFailed, why.message());
@@ -146,7 +146,7 @@ impl Run<'_> {
             let event = match next {
                 Ok(Some(event)) => event,
                 Ok(None) => {
-                    // Some servers say no more than this about the end.
+                    // Some servers mark the end only in this way.
                     if reply.events.is_done() {
                         let _ = open.feed(DONE);
                     }
@@ -178,8 +178,7 @@ impl Run<'_> {
         }
     }
 
-    /// How much longer a whole answer is listened to: some APIs tell last what it
-    /// took.
+    /// How long to read on after a complete answer: some APIs send the usage last.
     fn patience(&self) -> Duration {
         let is_told = self.writing.as_ref().is_some_and(|it| !it.tally.usage.is_zero());
         if is_told { FAREWELL } else { LAST_WORDS }
@@ -190,7 +189,7 @@ impl Run<'_> {
         matches!(finish, Some(Finish::Refused(_)))
     }
 
-    /// Counts what an event says, and tells its words.
+    /// Counts the usage in an event, and emits its text.
     fn hear(&mut self, event: &Value) {
         let api = self.agent.model.api();
         let Some(writing) = &mut self.writing else { return };
@@ -205,7 +204,7 @@ impl Run<'_> {
         self.tools.find(&call.name).is_some_and(|tool| !tool.spec().behaviour.read_only)
     }
 
-    /// Lets the calls begin that are complete.
+    /// Starts the calls that are complete.
     fn release(&self, open: &mut OpenTurn) {
         for call in open.held() {
             let (tool, arguments) = (&*call.name, &call.arguments);
@@ -214,7 +213,7 @@ impl Run<'_> {
         open.release();
     }
 
-    /// What is kept of an answer.
+    /// The log entry of an answer.
     fn answered(&self, open: &OpenTurn, usage: Usage) -> Entry {
         let message = self.spoken(open.message().unwrap_or_default());
         let calls = open.calls().iter().chain(open.held()).enumerate();
@@ -222,13 +221,13 @@ impl Run<'_> {
         Entry::Answered { turn: self.turn, message, broken, usage }
     }
 
-    /// A message that its API reads again.
+    /// A message in a form that its API accepts as input.
     fn spoken(&self, mut message: Value) -> Value {
         self.agent.model.api().fill(&mut message, told::nothing(self.agent.lang));
         message
     }
 
-    /// Keeps the whole answer, then waits for its calls.
+    /// Logs the complete answer, then waits for its calls.
     async fn answer(
         &mut self,
         mut open: OpenTurn,
@@ -266,7 +265,7 @@ impl Run<'_> {
         let calls = open.calls().to_vec();
         let TurnAnswer { messages, assistant, results, .. } = open.finish().await;
         self.gate.lock().heed(&calls, &results);
-        // What stands for nothing is not what the agent has said.
+        // A placeholder for an empty message is not shown as the agent's text.
         if let Some(message) = assistant {
             self.messages.push(self.spoken(message));
         }
@@ -292,7 +291,7 @@ impl Run<'_> {
     }
 }
 
-/// What is wrong with an answer that has come to its end.
+/// What is wrong with an answer that has ended, if anything.
 fn unfinished(open: &OpenTurn, finish: &Finish) -> Option<Refused> {
     match finish {
         Finish::Unreadable(word) => {
@@ -300,7 +299,7 @@ fn unfinished(open: &OpenTurn, finish: &Finish) -> Option<Refused> {
             let error = Error::new(ErrorKind::UpstreamFailed, why);
             Some(Refused { error, again: Again::AtOnce })
         }
-        // Whoever refuses need not say that this is the end.
+        // A refusal need not have an end marker.
         Finish::Refused(_) => None,
         _ if open.is_whole() => None,
         _ => {

@@ -1,15 +1,15 @@
-//! An answer while the model writes it, and who pays for it however that ends.
+//! The answer being streamed, and the accounting for it, however it ends.
 
 use windlass::Usage;
 
 use super::Run;
 use crate::model::{Price, Tally};
 
-/// What is known of an answer that is being written.
+/// State of an answer that is being streamed.
 pub(super) struct Writing {
     price: Price,
     pub(super) tally: Tally,
-    /// What listeners were told.
+    /// The text that was emitted.
     pub(super) text: String,
 }
 
@@ -18,7 +18,7 @@ impl Writing {
         Self { price, tally: Tally::default(), text: String::new() }
     }
 
-    /// What was used by now, with its cost.
+    /// Usage and cost so far.
     pub(super) fn usage(&self) -> Usage {
         self.price.of(self.tally.usage)
     }
@@ -29,7 +29,7 @@ impl Writing {
 }
 
 impl Run<'_> {
-    /// Pays for an answer that was written to its end.
+    /// Pays for a complete answer.
     pub(super) fn pay(&mut self, writing: &Writing) -> Usage {
         self.spend(writing.usage())
     }
@@ -39,8 +39,8 @@ impl Run<'_> {
         self.spend(writing.so_far())
     }
 
-    /// The run gives up in the middle: what was written by then is what there is,
-    /// and it is paid for, with what agents below have taken.
+    /// The run was dropped in the middle of a stream: pays for what was written so far,
+    /// and adds the usage of agents below.
     pub(super) fn break_off(&mut self) {
         if let Some(writing) = self.writing.take() {
             self.pay_so_far(&writing);
@@ -52,7 +52,7 @@ impl Run<'_> {
         self.spend_below(below);
     }
 
-    /// Takes what the run used itself.
+    /// Adds the run's own usage.
     fn spend(&mut self, usage: Usage) -> Usage {
         self.call.charge(usage);
         self.usage += usage;
@@ -60,7 +60,7 @@ impl Run<'_> {
         usage
     }
 
-    /// Takes what calls used that the run made.
+    /// Adds the usage of calls that the run made.
     pub(super) fn spend_below(&mut self, usage: Usage) {
         if !usage.is_zero() {
             self.call.charge_nested(usage);

@@ -1,7 +1,7 @@
 //! `filter`: the items for which a comparison holds.
 //!
-//! A comparison is made ready once, with what is wanted, and then asked about
-//! every item, so that a long list of wanted values is not searched each time.
+//! A comparison is compiled once for the wanted value and then applied to every item, so
+//! that a long list of wanted values is not searched linearly each time.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -13,10 +13,10 @@ use super::super::arguments::{Arguments, invalid};
 use super::super::value;
 use super::{Key, items, list};
 
-/// Whether a comparison holds for what an item has.
+/// A compiled comparison.
 type Test<'a> = Box<dyn Fn(&Value) -> bool + 'a>;
 
-/// Makes a test of what is wanted.
+/// Compiles a comparison for the wanted value.
 type Comparison = for<'a> fn(&'a Value) -> Test<'a>;
 
 pub(in super::super) const COMPARISONS: &[(&str, Comparison)] = &[
@@ -35,7 +35,7 @@ pub(in super::super) const COMPARISONS: &[(&str, Comparison)] = &[
     ("missing", |_| Box::new(Value::is_null)),
 ];
 
-/// These ask only whether there is a value.
+/// Operators without a value.
 const WITHOUT_VALUE: [&str; 2] = ["exists", "missing"];
 
 pub(super) fn filter(arguments: &Arguments<'_>) -> Result<Output, Error> {
@@ -52,7 +52,7 @@ pub(super) fn filter(arguments: &Arguments<'_>) -> Result<Output, Error> {
     list(kept.cloned().collect())
 }
 
-/// Values of different types have no order.
+/// Values of different types are not ordered.
 fn ordered(wanted: &Value, holds: fn(Ordering) -> bool) -> Test<'_> {
     let kind = std::mem::discriminant(wanted);
     Box::new(move |found| {
@@ -60,7 +60,7 @@ fn ordered(wanted: &Value, holds: fn(Ordering) -> bool) -> Test<'_> {
     })
 }
 
-/// Whether a list (or a text) holds what is found.
+/// Whether an array or text contains the item's value.
 fn listed(wanted: &Value, inside: bool) -> Test<'_> {
     match wanted {
         Value::Array(items) => {
@@ -71,7 +71,7 @@ fn listed(wanted: &Value, inside: bool) -> Test<'_> {
     }
 }
 
-/// A text holds a text, a list an item, an object a key.
+/// A text contains a substring, an array an item, an object a key.
 fn holds(container: &Value, wanted: &Value) -> bool {
     match (container, wanted) {
         (Value::String(text), Value::String(part)) => text.contains(part.as_str()),

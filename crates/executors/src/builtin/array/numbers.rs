@@ -1,5 +1,5 @@
-//! The operations on lists of numbers. Sums are decimal, so that the sum of
-//! 0.1 and 0.2 is 0.3; what is too large for that is summed as floats.
+//! Operations on arrays of numbers. Sums are decimal, so that 0.1 + 0.2 is 0.3; what
+//! exceeds their range is summed in floating point.
 
 use std::cmp::Ordering;
 
@@ -39,7 +39,7 @@ pub(super) fn extreme(arguments: &Arguments<'_>, wanted: Ordering) -> Result<Out
     }
 }
 
-/// Numbers from `start` up or down to `end`, which is not in the list.
+/// Numbers from `start` up or down to `end`, exclusive.
 pub(super) fn range(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let start = if arguments.get("start").is_some() { arguments.number("start")? } else { 0.0 };
     let end = arguments.number("end")?;
@@ -51,7 +51,7 @@ pub(super) fn range(arguments: &Arguments<'_>) -> Result<Output, Error> {
     if step == 0.0 {
         return Err(invalid("the parameter `step` must not be 0"));
     }
-    // A billionth of a step less, so that 0, 0.1 .. 0.3 ends before 0.3.
+    // A billionth of a step less, so that 0, 0.1 … excludes 0.3 despite rounding errors.
     let count = ((end - start) / step - 1e-9).ceil().max(0.0);
     if count > MAX_ITEMS as f64 {
         return Err(too_many_items(value::short(count)));
@@ -81,7 +81,7 @@ enum Total {
     Float(f64),
 }
 
-/// The most decimals that are summed exactly.
+/// Maximum number of decimals that are summed exactly.
 const MAX_SCALE: u32 = 18;
 
 fn total(numbers: &[&Number]) -> Total {
@@ -121,7 +121,7 @@ impl Total {
     }
 }
 
-/// The decimal that a JSON number was written as, within reason.
+/// The decimal value of a JSON number, within limits.
 fn decimal(number: &Number) -> Option<(i128, u32)> {
     if let Some(integer) = number.as_i64() {
         return Some((integer.into(), 0));
@@ -132,8 +132,7 @@ fn decimal(number: &Number) -> Option<(i128, u32)> {
     format!("{whole}{fraction}").parse().ok().map(|digits| (digits, scale))
 }
 
-/// A whole number without a point; another without the noise of its last
-/// binary digits.
+/// An integer without a decimal point; another number without floating-point noise.
 fn tidy(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 9e15 {
         return json!(number as i64);

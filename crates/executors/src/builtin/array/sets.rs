@@ -1,5 +1,4 @@
-//! The operations that treat lists as sets. The order of first appearance is
-//! kept.
+//! Set operations on arrays. The order of first appearance is kept.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +9,7 @@ use super::super::arguments::Arguments;
 use super::super::value::{equal, identity};
 use super::{Key, items, list, other};
 
-/// Keeps the first of the items that are equal, or equal in their key.
+/// Keeps the first of several items that are equal, or that have equal keys.
 pub(super) fn unique(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let key = Key::optional(arguments)?;
     list(distinct(items(arguments)?.iter(), &key))
@@ -35,7 +34,7 @@ pub(super) fn difference(arguments: &Arguments<'_>) -> Result<Output, Error> {
     list(distinct(items(arguments)?.iter().filter(only_here), &key))
 }
 
-/// How often `value` is there, or how often each value is.
+/// Counts `value`, or the occurrences of each value.
 pub(super) fn count(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let key = Key::optional(arguments)?;
     let found = items(arguments)?.iter().map(|item| key.or_null(item));

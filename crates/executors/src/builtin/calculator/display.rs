@@ -1,4 +1,4 @@
-//! A number as people, models and programs read it.
+//! Formats a number for people, models and programs.
 
 use num_bigint::BigInt;
 use num_integer::Integer;
@@ -8,27 +8,27 @@ use serde_json::Value;
 
 use super::number::Number;
 
-/// The digits of a fraction whose decimals do not end.
+/// Digits of a fraction with a repeating decimal.
 const ROUNDED_DIGITS: i64 = 20;
 
-/// The digits of a float; the last two of the 17 that it has are often noise.
+/// Digits of a float; the last two of its 17 are often noise.
 const FLOAT_DIGITS: usize = 15;
 
-/// The most decimals that are written out.
+/// Maximum number of decimals.
 const MAX_DECIMALS: u32 = 100;
 
-/// The longest `n/d` that is shown beside a rounded result.
+/// Maximum length of an `n/d` beside a rounded result.
 const MAX_FRACTION: usize = 60;
 
-/// A result in its forms.
+/// A formatted result.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) text: String,
-    /// A JSON number where no digit is lost, else the text.
+    /// A JSON number if no digit is lost, else text.
     pub(super) value: Value,
-    /// Whether the text is the number, not an approximation of it.
+    /// Whether the text is exact.
     pub(super) exact: bool,
-    /// The number as a fraction, where only the text is rounded.
+    /// The exact fraction, if the text is rounded.
     pub(super) fraction: Option<String>,
 }
 
@@ -71,7 +71,7 @@ fn show_rounded(ratio: &BigRational) -> Shown {
     Shown { text, value, exact: false, fraction }
 }
 
-/// A JSON number that reads as the very same digits.
+/// A JSON number with exactly these digits.
 fn lossless(ratio: &BigRational, text: &str) -> Option<Value> {
     if ratio.is_integer() {
         return ratio.numer().to_i64().map(Value::from);
@@ -81,7 +81,7 @@ fn lossless(ratio: &BigRational, text: &str) -> Option<Value> {
     (written == text).then_some(value)
 }
 
-/// All digits, where the decimals end soon enough.
+/// All digits, if there are few enough decimals.
 fn decimals(ratio: &BigRational) -> Option<String> {
     if ratio.is_integer() {
         return Some(ratio.numer().to_string());

@@ -1,5 +1,5 @@
-//! Steps to one number: a loop over a stack, so that no expression is too
-//! long for the thread it runs on.
+//! Evaluates postfix steps with a stack; a loop, so that a long expression cannot
+//! overflow the thread's stack.
 
 use super::Fault;
 use super::number::{Budget, Number};

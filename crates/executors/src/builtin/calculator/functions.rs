@@ -1,4 +1,4 @@
-//! The functions and constants that an expression may name.
+//! Functions and constants of expressions.
 
 use std::f64::consts;
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use num_traits::{One, Signed, ToPrimitive, Zero};
 
 use super::number::{Budget, Number, words};
 
-/// A function: its name, how many arguments it takes, and what it does.
+/// A function: name, arity and implementation.
 pub(super) struct Function {
     pub(super) name: &'static str,
     pub(super) arguments: RangeInclusive<usize>,
@@ -98,8 +98,7 @@ functions! {
     "degrees" (1..=1) => |x, _| real(&x[0], f64::to_degrees);
 }
 
-/// A function whose values are irrational, but for 0 or 1 at 0 (such as the
-/// sine or the cosine).
+/// A function with irrational values, except for 0 or 1 at 0 (such as sine and cosine).
 fn real(number: &Number, function: fn(f64) -> f64) -> Result<Number, String> {
     let value = function(number.to_float()?);
     let at_zero = number.as_integer().is_some_and(Zero::is_zero);
@@ -109,8 +108,8 @@ fn real(number: &Number, function: fn(f64) -> f64) -> Result<Number, String> {
     Number::float(value)
 }
 
-/// A function of an angle. A float near a multiple of π is off by up to its
-/// own precision, so a result below that is 0, and one beyond it is a pole.
+/// A trigonometric function. A float near a multiple of π is off by up to its own
+/// precision, so a result below that counts as 0, and one beyond it as a pole.
 fn angle(number: &Number, function: fn(f64) -> f64) -> Result<Number, String> {
     let float = number.to_float()?;
     let precision = float.abs() * f64::EPSILON;
@@ -148,7 +147,7 @@ fn exact_log(number: &Number, base: u32, budget: &mut Budget) -> Result<Number, 
     let guess = Number::integer(BigInt::from(guess as i64))?;
     let base = Number::integer(base.into())?;
     match base.power(&guess, budget) {
-        // Comparing the parts, because `Ratio` compares by repeated division.
+        // Compares the parts, because `Ratio` compares by repeated division.
         Ok(Number::Exact(power))
             if power.numer() == ratio.numer() && power.denom() == ratio.denom() =>
         {
@@ -170,7 +169,7 @@ fn logarithm(number: &Number, base: f64) -> Result<Number, String> {
     if natural == 0.0 && number.as_integer().is_some_and(One::is_one) {
         return Number::integer(BigInt::zero());
     }
-    // `ln(10) / ln(10)` would do for all, but is a bit less precise.
+    // `ln(x) / ln(10)` would work for all bases, but is slightly less precise.
     let value = match number.to_float() {
         Ok(float) if base == 10.0 => float.log10(),
         Ok(float) if base == 2.0 => float.log2(),
@@ -180,7 +179,7 @@ fn logarithm(number: &Number, base: f64) -> Result<Number, String> {
     Number::float(value)
 }
 
-/// The natural logarithm of a whole number that may not fit a float.
+/// The natural logarithm of an integer that may exceed the range of a float.
 fn ln_integer(number: &BigInt) -> f64 {
     let shift = number.bits().saturating_sub(64);
     let leading = (number >> shift).to_f64().unwrap_or(f64::NAN);

@@ -1,4 +1,4 @@
-//! Text to tokens.
+//! Lexer: splits an expression into tokens.
 
 use num_bigint::BigInt;
 use num_traits::{One, Zero};
@@ -6,8 +6,7 @@ use num_traits::{One, Zero};
 use super::Fault;
 use super::number::MAX_DIGITS;
 
-/// The most digits after the point, or the largest exponent, of a number that
-/// is written out.
+/// Maximum number of decimals, and maximum exponent, of a literal.
 const MAX_SCALE: usize = 1_000;
 
 /// A token and the character at which it starts, counted from 1.
@@ -17,7 +16,7 @@ pub(super) struct Token {
     pub(super) kind: Kind,
 }
 
-/// A number as it is written: `0.25` is 25 / 100.
+/// A literal number as written: `0.25` is 25 / 100.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Literal {
     pub(super) numerator: BigInt,
@@ -117,7 +116,7 @@ pub(super) fn lex(expression: &str) -> Result<Vec<Token>, Fault> {
     Ok(tokens)
 }
 
-/// Reads `1_000.25e-3` or `0xff` and says how many characters that took.
+/// Reads `1_000.25e-3` or `0xff`, and returns how many characters it has.
 fn lex_number(chars: &[char], at: usize) -> Result<(Literal, usize), Fault> {
     let radix = match (chars.first(), chars.get(1)) {
         (Some('0'), Some('x' | 'X')) => 16,
@@ -146,7 +145,7 @@ fn lex_decimal(chars: &[char], at: usize) -> Result<(Literal, usize), Fault> {
     }
     let mut exponent = 0_i64;
     if let Some((written, taken)) = take_exponent(&chars[length..]) {
-        // What does not fit is out of bounds in any case.
+        // An exponent that does not fit is out of range in any case.
         exponent = written.parse().unwrap_or(i64::MAX / 2);
         length += taken;
     }
@@ -193,7 +192,7 @@ fn take_exponent(chars: &[char]) -> Option<(String, usize)> {
     Some((format!("{minus}{digits}"), before + taken))
 }
 
-/// `2x` or `1.2.3` is not a number, and guessing what was meant helps nobody.
+/// Rejects `2x` and `1.2.3`, rather than guess what was meant.
 fn end_of_number(chars: &[char], length: usize, at: usize) -> Result<(), Fault> {
     match chars.get(length) {
         Some(c) if c.is_alphanumeric() || *c == '.' => Err(Fault::syntax(

@@ -1,5 +1,5 @@
-//! [`Number`]: a rational as long as possible, a float where it must be; and
-//! the [`Budget`] that bounds what all steps of an expression may cost.
+//! [`Number`]: a rational as long as possible, else a float; and the [`Budget`] that
+//! bounds the total cost of an expression.
 
 use std::cmp::Ordering;
 
@@ -8,21 +8,21 @@ use num_integer::Integer;
 use num_rational::BigRational;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
-/// The most digits that a whole number may have.
+/// Maximum number of digits of an integer.
 pub(super) const MAX_DIGITS: usize = 10_000;
 
 /// The same in bits.
 const MAX_BITS: u64 = 33_220;
 
-/// The largest denominator of an exponent that is tried as an exact root.
+/// Maximum denominator of an exponent that is tried as an exact root.
 const MAX_EXACT_ROOT: u32 = 64;
 
-/// What an expression may still cost, in products of two machine words: a few
+/// The remaining cost budget of an expression, in products of two machine words: a few
 /// milliseconds in all.
 pub(super) struct Budget {
     work: u64,
-    /// For bringing fractions to lowest terms, which is what costs most. Once
-    /// it is used up, fractions are approximated; nothing fails for it.
+    /// The budget for reducing fractions, which is the most expensive step. Once it is
+    /// spent, fractions are approximated instead; that is no error.
     reducing: u64,
 }
 
@@ -31,7 +31,7 @@ impl Budget {
         Self { work: 2_000_000, reducing: 1_000_000 }
     }
 
-    /// Pays, or says that there is not enough left.
+    /// Spends from the budget; fails if too little is left.
     pub(super) fn spend(&mut self, cost: u64) -> Result<(), String> {
         match self.work.checked_sub(cost) {
             Some(left) => {
@@ -49,7 +49,7 @@ impl Budget {
     }
 }
 
-/// A number, and whether it is exact.
+/// A number, exact or approximate.
 #[derive(Clone, Debug)]
 pub(super) enum Number {
     /// In lowest terms; the denominator is positive.
@@ -59,7 +59,7 @@ pub(super) enum Number {
 }
 
 impl Number {
-    /// A whole number, if it is not too large.
+    /// An integer within the limit.
     pub(super) fn integer(number: BigInt) -> Result<Self, String> {
         if number.bits() > MAX_BITS {
             return Err(format!("the result has more than {MAX_DIGITS} digits"));
@@ -67,8 +67,7 @@ impl Number {
         Ok(Self::Exact(BigRational::from_integer(number)))
     }
 
-    /// A fraction in lowest terms. Where finding those would cost too much,
-    /// the fraction is approximated instead.
+    /// A reduced fraction, or an approximation if reducing would cost too much.
     pub(super) fn ratio(
         numerator: BigInt,
         denominator: BigInt,
@@ -111,7 +110,7 @@ impl Number {
         }
     }
 
-    /// The number, if it is an exact whole number.
+    /// The value, if it is an exact integer.
     pub(super) fn as_integer(&self) -> Option<&BigInt> {
         match self {
             Self::Exact(ratio) if ratio.is_integer() => Some(ratio.numer()),
@@ -166,8 +165,8 @@ impl Number {
         Self::ratio(left.numer() * right.denom(), left.denom() * right.numer(), budget)
     }
 
-    /// The remainder that has the sign of the divisor, as in mathematics and
-    /// Python: `-7 % 3` is 2.
+    /// The remainder with the sign of the divisor, as in mathematics and Python: `-7 % 3`
+    /// is 2.
     pub(super) fn remainder(&self, other: &Self, budget: &mut Budget) -> Result<Self, String> {
         let Some((left, right)) = both_exact(self, other) else {
             let (left, right) = (self.to_float()?, other.to_float()?);
@@ -251,7 +250,7 @@ impl Number {
         }
     }
 
-    /// The nearest whole number; halves go away from zero.
+    /// The nearest integer; halves are rounded away from zero.
     pub(super) fn round(&self) -> Result<Self, String> {
         match self {
             Self::Exact(ratio) => {
@@ -338,7 +337,7 @@ fn integer_power(
     }
 }
 
-/// The root of a fraction, where it is a fraction again.
+/// The root of a fraction, if it is rational.
 fn exact_root(
     ratio: &BigRational,
     degree: u32,

@@ -1,18 +1,18 @@
-//! Tokens to steps in postfix order, by precedence climbing.
+//! Parser: converts tokens to postfix steps by precedence climbing.
 //!
-//! From weak to strong: `+ -`, `* / // %`, unary `+ -`, `^` (to the right),
-//! `!`. So `-2^2` is `-4` and `2^-1` is `0.5`, as in mathematics.
+//! From weak to strong: `+ -`, `* / // %`, unary `+ -`, `^` (right-associative), `!`. So
+//! `-2^2` is `-4` and `2^-1` is `0.5`, as in mathematics.
 
 use super::Fault;
 use super::functions::{CONSTANTS, Constant, FUNCTIONS, Function};
 use super::lexer::{Kind, Literal, Token};
 
-/// How deep parentheses, signs and powers may nest.
+/// Maximum nesting of parentheses, signs and powers.
 const MAX_DEPTH: usize = 200;
 
-/// One thing to do with the stack of numbers.
+/// One instruction for the stack machine.
 pub(super) struct Step {
-    /// The character it stands at.
+    /// The character where it is written, for errors.
     pub(super) at: usize,
     pub(super) action: Action,
 }
@@ -22,7 +22,7 @@ pub(super) enum Action {
     Constant(Constant),
     Unary(Unary),
     Binary(Binary),
-    /// Takes that many numbers from the stack.
+    /// Applies a function to this many numbers from the stack.
     Call(&'static Function, usize),
 }
 
@@ -43,7 +43,7 @@ pub(super) enum Binary {
     Power,
 }
 
-/// How strongly operators bind; a higher one binds first.
+/// Precedence of operators; the higher one binds first.
 const SUM: u8 = 1;
 const PRODUCT: u8 = 2;
 const SIGN: u8 = 3;
@@ -75,8 +75,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Reads operands and the operators between them that bind at least as
-    /// strongly as `weakest`.
+    /// Reads operands and operators of at least the precedence `weakest`.
     fn expression(&mut self, weakest: u8) -> Result<(), Fault> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -103,7 +102,7 @@ impl Parser<'_> {
             if matches!(binary, Binary::Remainder) {
                 self.refuse_percentage(at)?;
             }
-            // A power takes what stands to its right first, sign included.
+            // A power takes its right operand first, including its sign.
             let right = if strength == POWER { SIGN } else { strength + 1 };
             self.expression(right)?;
             self.push(at, Action::Binary(binary));
@@ -189,8 +188,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `5%` at an end looks like a percentage; calculators disagree on what
-    /// `200 + 5%` is, so it is refused with the clear form.
+    /// Rejects `5%` at the end of an operand: calculators disagree on what `200 + 5%`
+    /// means. The error shows the unambiguous form.
     fn refuse_percentage(&self, at: usize) -> Result<(), Fault> {
         match self.peek().1 {
             Kind::Number(_) | Kind::Name(_) | Kind::Open | Kind::Minus | Kind::Plus => Ok(()),

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The text of a result, or of an error behind `error: `.
+/// The result as text, or the error after `error: `.
 fn answer(expression: &str) -> String {
     let arguments = json!({"expression": expression});
     match run(&Arguments::new(&arguments)) {

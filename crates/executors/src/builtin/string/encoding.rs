@@ -14,14 +14,14 @@ const LENIENT: GeneralPurposeConfig =
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
-/// What RFC 3986 calls unreserved stays as it is.
+/// The unreserved characters of RFC 3986 stay as they are.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 pub(super) fn base64_encode(arguments: &Arguments<'_>) -> Result<Output, Error> {
     Ok(Output::text(STANDARD.encode(text(arguments)?)))
 }
 
-/// Takes both alphabets, with or without padding and line breaks.
+/// Accepts both alphabets, with or without padding and line breaks.
 pub(super) fn base64_decode(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let encoded: String = text(arguments)?.split_whitespace().collect();
     let engine = if encoded.contains(['-', '_']) { URL_SAFE } else { STANDARD };

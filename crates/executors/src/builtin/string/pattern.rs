@@ -1,10 +1,9 @@
-//! The operations that look for something in a text: a plain text, or a
-//! regular expression. A plain text is an escaped expression, so that both
-//! share one path and `ignore_case` works for either.
+//! Search and replace with plain text or regular expressions. Plain text is escaped, so
+//! that both share one code path and `ignore_case` works for either.
 //!
-//! The regex engine takes time linear in the text and in the size of the
-//! compiled expression for one match, so the product of the two is bounded;
-//! finding all matches may be quadratic, so it stops at [`PATIENCE`].
+//! A single match takes time linear in the text and in the size of the compiled
+//! expression, so their product is bounded; finding all matches may take quadratic time,
+//! so it stops after [`PATIENCE`].
 
 use std::time::{Duration, Instant};
 
@@ -16,18 +15,18 @@ use super::super::arguments::{Arguments, invalid};
 use super::super::bounds::{self, BoundedText, MAX_ITEMS, MAX_TEXT, too_many_items};
 use super::text;
 
-/// The longest expression, in bytes.
+/// Maximum length of an expression in bytes.
 const MAX_PATTERN: usize = 1_000;
 
-/// The largest text that an expression is run on, in bytes.
+/// Maximum size of a text that an expression is run on, in bytes.
 const MAX_SEARCHED: usize = 100_000;
 
-/// The sizes of compiled expressions, in bytes: for the largest text and for
-/// short ones.
+/// Maximum size of a compiled expression in bytes: for the largest text, and for short
+/// ones.
 const SMALL_PROGRAM: usize = 512 << 10;
 const LARGE_PROGRAM: usize = 4 << 20;
 
-/// How long a search for all matches may take.
+/// Timeout of a search for all matches.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 pub(super) fn contains(arguments: &Arguments<'_>) -> Result<Output, Error> {
@@ -84,7 +83,7 @@ pub(super) fn replace(arguments: &Arguments<'_>) -> Result<Output, Error> {
     Ok(Output::text(replaced.into_string()))
 }
 
-/// Splits at a separator; without one, at runs of white space.
+/// Splits at a separator; without one, at white space.
 pub(super) fn split(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let limit = arguments.optional_size("limit")?.unwrap_or(usize::MAX).max(1);
     let search = match arguments.optional_text("separator")? {
@@ -153,7 +152,7 @@ pub(super) fn extract(arguments: &Arguments<'_>) -> Result<Output, Error> {
     Ok(Output::json(found))
 }
 
-/// A text, and what is looked for in it.
+/// A text and a compiled pattern.
 struct Search<'a> {
     text: &'a str,
     regex: Regex,
@@ -167,20 +166,20 @@ enum Anchor {
     End,
 }
 
-/// Whether to look for more.
+/// Whether to search on.
 enum Go {
     On,
     Stop,
 }
 
 impl<'a> Search<'a> {
-    /// The parameter `search`, plain unless `regex` is set.
+    /// From the parameter `search`, which is plain text unless `regex` is set.
     fn new(arguments: &Arguments<'a>, anchor: Anchor) -> Result<Self, Error> {
         text(arguments)?;
         Self::compile(arguments.text("search")?, arguments.flag("regex")?, arguments, anchor)
     }
 
-    /// The parameter `search`, always a regular expression.
+    /// From the parameter `search`, always a regular expression.
     fn expression(arguments: &Arguments<'a>) -> Result<Self, Error> {
         text(arguments)?;
         Self::compile(arguments.text("search")?, true, arguments, Anchor::None)
@@ -225,7 +224,7 @@ impl<'a> Search<'a> {
         self.regex.is_match(self.text)
     }
 
-    /// Shows all matches, in order.
+    /// Visits all matches in order.
     fn each(&self, mut show: impl FnMut(&Captures<'a>) -> Result<Go, Error>) -> Result<(), Error> {
         let start = Instant::now();
         for captures in self.regex.captures_iter(self.text) {
@@ -260,8 +259,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The replacement with its groups filled in. A group is a part of the match,
-/// which tells beforehand how long the result can be.
+/// Expands the groups in a replacement. A group is a part of the match, which bounds the
+/// length of the result beforehand.
 fn expand(replacement: &str, captures: &Captures<'_>) -> Result<String, Error> {
     let groups = replacement.matches('$').count();
     if replacement.len() + groups.saturating_mul(captures.get_match().len()) > MAX_TEXT {
@@ -272,7 +271,7 @@ fn expand(replacement: &str, captures: &Captures<'_>) -> Result<String, Error> {
     Ok(expanded)
 }
 
-/// A position in bytes as one in characters.
+/// Converts a byte offset to a character offset.
 fn characters(text: &str, bytes: usize) -> usize {
     text[..bytes].chars().count()
 }

@@ -1,4 +1,4 @@
-//! The operations that change how a text looks: case, length, order.
+//! Operations on case, length and order of characters.
 
 use std::collections::HashSet;
 
@@ -88,7 +88,8 @@ pub(super) fn repeat(arguments: &Arguments<'_>) -> Result<Output, Error> {
     Ok(Output::text(super::bounds::join(parts, separator)?))
 }
 
-/// By graphemes, so that an accent or an emoji's colour stays with its letter.
+/// Reverses by grapheme clusters, so that accents and emoji modifiers stay with their
+/// base.
 pub(super) fn reverse(arguments: &Arguments<'_>) -> Result<Output, Error> {
     Ok(Output::text(text(arguments)?.graphemes(true).rev().collect::<String>()))
 }
@@ -102,14 +103,14 @@ pub(super) fn substring(arguments: &Arguments<'_>) -> Result<Output, Error> {
     Ok(Output::text(part))
 }
 
-/// `Hello, World!` becomes `hello-world`. Letters of all scripts stay.
+/// `Hello, World!` becomes `hello-world`. Letters of all scripts are kept.
 pub(super) fn slug(arguments: &Arguments<'_>) -> Result<Output, Error> {
     let lower = text(arguments)?.to_lowercase();
     let words = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     Ok(Output::text(words.collect::<Vec<_>>().join("-")))
 }
 
-/// A position as a count from the start, inside `0..=count`.
+/// A position as an offset from the start, clamped to `0..=count`.
 fn position(at: i64, count: usize) -> usize {
     let distance = usize::try_from(at.unsigned_abs()).unwrap_or(usize::MAX);
     if at < 0 { count.saturating_sub(distance) } else { distance.min(count) }

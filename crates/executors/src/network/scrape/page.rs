@@ -1,4 +1,4 @@
-//! What is to be read on a page: title, text, links.
+//! Extracts title, main text and links from HTML.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,14 +8,14 @@ use url::Url;
 
 use super::prose::Prose;
 
-/// What is never text.
+/// Elements without readable text.
 const CODE: [&str; 13] = [
     "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas",
     "audio", "video", "select", "textarea",
 ];
-/// What surrounds the text on most pages.
+/// Boilerplate elements around the main text.
 const FURNITURE: [&str; 7] = ["nav", "footer", "aside", "form", "menu", "dialog", "button"];
-/// What ends a paragraph.
+/// Elements that end a paragraph.
 const BLOCKS: [&str; 15] = [
     "p",
     "blockquote",
@@ -33,17 +33,17 @@ const BLOCKS: [&str; 15] = [
     "details",
     "address",
 ];
-/// What ends a line.
+/// Elements that end a line.
 const LINES: [&str; 10] =
     ["div", "br", "li", "tr", "dt", "dd", "figcaption", "caption", "summary", "option"];
 
-/// A main part that is shorter is not the page's text.
+/// A shorter `<main>` or `<article>` is not taken for the main text.
 const ENOUGH: usize = 200;
 const MAX_LINKS: usize = 200;
 const MAX_LINK_TEXT: usize = 200;
 const MAX_TITLE: usize = 500;
 
-/// A page, read.
+/// The extracted content of a page.
 pub(super) struct Page {
     pub(super) url: Url,
     pub(super) title: String,
@@ -59,21 +59,21 @@ pub(super) struct Link {
 }
 
 impl Page {
-    /// Reads HTML. Where only the furniture has text, that is the text: a tag
-    /// that nobody closed hides everything behind it otherwise.
+    /// Extracts from HTML. If only boilerplate elements contain text, that is the text:
+    /// one unclosed tag would otherwise hide the rest of the page.
     pub(super) fn read(html: &str, url: &Url) -> Self {
         let page = Reading::read(html, url, &FURNITURE);
         if page.text.is_empty() { Reading::read(html, url, &[]) } else { page }
     }
 
-    /// A text that is no HTML.
+    /// A plain text page.
     pub(super) fn plain(text: String, url: &Url) -> Self {
         let (title, description) = (String::new(), String::new());
         Self { url: url.clone(), title, description, text, links: Vec::new() }
     }
 }
 
-/// A page while it is read.
+/// State of the extraction.
 struct Reading<'a> {
     url: &'a Url,
     base: Url,
@@ -82,10 +82,10 @@ struct Reading<'a> {
     in_title: bool,
     description: String,
     all: Prose,
-    /// The text of `<main>` and `<article>` alone.
+    /// The text in `<main>` and `<article>` only.
     main: Prose,
     main_depth: usize,
-    /// The element whose text is left out, and how many of its name are open.
+    /// The element whose text is skipped, and how many of its name are open.
     hidden: Option<(String, usize)>,
     preformatted: usize,
     link: Option<(Url, Prose)>,
@@ -238,7 +238,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The address in an attribute, where it is one to go to.
+    /// The URL in an attribute, if it is a link that can be followed.
     fn address(&self, tag: &StartTag<()>, name: &str) -> Option<Url> {
         let mut url = self.base.join(&attribute(tag, name)?).ok()?;
         url.set_fragment(None);

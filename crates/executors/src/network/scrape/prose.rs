@@ -1,16 +1,16 @@
-//! Text as it grows: spaces and empty lines as a reader wants them.
+//! Text builder that normalises white space.
 
-/// A text with breaks that are only written when something follows.
+/// Text whose pending line breaks are written only when more text follows.
 #[derive(Default)]
 pub(super) struct Prose {
     text: String,
-    /// How many line breaks come before the next word.
+    /// Pending line breaks.
     breaks: usize,
     space: bool,
 }
 
 impl Prose {
-    /// Adds running text: whitespace of any length is one space.
+    /// Adds text; white space collapses to one space.
     pub(super) fn push(&mut self, text: &str) {
         for c in text.chars() {
             if c.is_whitespace() || c.is_control() {
@@ -22,7 +22,7 @@ impl Prose {
         }
     }
 
-    /// Adds text whose spaces count.
+    /// Adds preformatted text, with its white space.
     pub(super) fn push_verbatim(&mut self, text: &str) {
         if !text.is_empty() {
             self.flush();
@@ -30,7 +30,7 @@ impl Prose {
         }
     }
 
-    /// A line ends here; with two, a paragraph.
+    /// Ends a line (1) or a paragraph (2).
     pub(super) fn end_line(&mut self, breaks: usize) {
         self.breaks = self.breaks.max(breaks);
         self.space = false;

@@ -1,4 +1,4 @@
-//! robots.txt, as RFC 9309 reads it.
+//! robots.txt parser and cache (RFC 9309).
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -13,20 +13,19 @@ use windlass::{Call, Error, ErrorKind};
 
 use crate::outbound::{Outbound, Request};
 
-/// What sites call us.
+/// Our product token in robots.txt.
 const AGENT: &str = "windlass";
-/// What is read of a file; the standard asks for so much.
+/// Maximum size that is parsed, as RFC 9309 recommends.
 const MAX_BYTES: u64 = 512 * 1024;
 const MAX_RULES: usize = 2_000;
 const MAX_PATTERN: usize = 1_000;
 const TIME: Duration = Duration::from_secs(10);
-/// How long rules are believed, and how long a site without an answer is left
-/// alone.
+/// TTL of cached rules, and of an unreachable robots.txt.
 const FRESH: Duration = Duration::from_secs(3600);
 const FRESH_FAULT: Duration = Duration::from_secs(60);
 const SITES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 
-/// The rules of the sites that were asked last.
+/// LRU cache of rules by site.
 pub(in super::super) struct Robots(Mutex<LruCache<String, (Instant, Arc<Rules>)>>);
 
 impl Default for Robots {
@@ -36,7 +35,7 @@ impl Default for Robots {
 }
 
 impl Robots {
-    /// Refuses a page that its site does not want to be read by programs.
+    /// Refuses a page that robots.txt disallows.
     pub(super) async fn check(
         &self,
         outbound: &Outbound,
@@ -75,7 +74,7 @@ async fn fetch(outbound: &Outbound, call: &Call, page: &Url) -> Result<Rules, Er
         .map_err(|_| Error::new(ErrorKind::InvalidArguments, "the URL has no site"))?;
     let request = Request::get(url).made_by(call).total_timeout(TIME).max_bytes(MAX_BYTES);
     let mut answer = match outbound.send(request).await {
-        // Redirected in circles: as good as none.
+        // A redirect loop counts as a missing file.
         Err(error) if error.kind() == ErrorKind::UpstreamRejected => return Ok(Rules::none()),
         answer => answer?,
     };
@@ -85,19 +84,19 @@ async fn fetch(outbound: &Outbound, call: &Call, page: &Url) -> Result<Rules, Er
         _ => return Ok(Rules::none()),
     }
     let mut text = Vec::new();
-    // Of one that is too large, the beginning counts.
+    // Of a file that is too large, the beginning counts.
     while let Ok(Some(chunk)) = answer.chunk().await {
         text.extend_from_slice(&chunk);
     }
     Ok(Rules::parse(&String::from_utf8_lossy(&text)))
 }
 
-/// What a site allows.
+/// The rules of a site.
 #[derive(Debug)]
 enum Rules {
-    /// Patterns, and whether what they match may be read.
+    /// Patterns, and whether they allow what they match.
     Known(Vec<(String, bool)>),
-    /// The site could not say.
+    /// robots.txt could not be fetched.
     Unknown,
 }
 
@@ -106,7 +105,7 @@ impl Rules {
         Self::Known(Vec::new())
     }
 
-    /// The rules for us: those of our name, else those for everybody.
+    /// Parses the group for our product token, else the one for `*`.
     fn parse(text: &str) -> Self {
         let (mut own, mut others) = (None, Vec::new());
         let (mut for_us, mut for_all, mut in_names) = (false, false, false);
@@ -146,8 +145,8 @@ impl Rules {
         Self::Known(own.unwrap_or(others))
     }
 
-    /// Whether a path may be read; nothing where nobody knows. The longest rule
-    /// counts, and of two that are as long the one that allows.
+    /// Whether a path is allowed; `None` if unknown. The longest match wins, and of
+    /// equally long ones the one that allows.
     fn allow(&self, path: &str) -> Option<bool> {
         let Self::Known(rules) = self else { return None };
         let matching = rules.iter().filter(|(pattern, _)| matches(pattern, path));
@@ -156,8 +155,8 @@ impl Rules {
     }
 }
 
-/// Whether a pattern is the beginning of a path. `*` is anything, and `$` at
-/// the end is the end.
+/// Whether a pattern matches the beginning of a path. `*` matches anything, and a final
+/// `$` the end.
 fn matches(pattern: &str, path: &str) -> bool {
     let (pattern, whole) = match pattern.strip_suffix('$') {
         Some(pattern) => (pattern, true),
@@ -169,7 +168,7 @@ fn matches(pattern: &str, path: &str) -> bool {
     let mut last_was_star = false;
     let parts: Vec<&str> = parts.collect();
     for (at, part) in parts.iter().enumerate() {
-        // The last one has to be at the end, wherever else it may be.
+        // With `$`, the last part must match at the end of the path.
         if whole && at + 1 == parts.len() {
             return rest.ends_with(part);
         }

@@ -1,8 +1,7 @@
-//! Tokens of OAuth 2.0 for clients that ask in their own name (RFC 6749, 4.4).
+//! OAuth 2.0 client credentials flow (RFC 6749, section 4.4), with a token cache.
 //!
-//! A token is kept until shortly before it ends, by the client that it was
-//! given to. Whoever needs one that is not there asks for it while the others
-//! wait: one request, however many calls begin at once.
+//! A token is cached for the client that it was issued to until shortly before it
+//! expires. Concurrent calls that need the same token share one request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,24 +13,26 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use windlass::{Error, ErrorKind, Secret};
+use windlass::{Error, ErrorKind, Secret, TenantId};
 
 use crate::outbound::{Answer, Outbound, Request, of_status};
 use crate::rest::media;
 use crate::rest::request::ENCODED;
 
-/// How long before its end a token is not used any more.
+/// How long before its expiry a token is renewed.
 const MARGIN: Duration = Duration::from_secs(30);
-/// How long a token is used whose end is not said.
+/// TTL of a token without `expires_in`.
 const UNSAID: Duration = Duration::from_secs(300);
-/// How many clients are remembered.
+/// Maximum number of cached clients.
 const MAX_CLIENTS: usize = 1_000;
 
-/// Tells clients apart, without holding their secrets.
+/// Cache key: a hash that identifies a client without holding its secrets.
 pub(crate) type Key = [u8; 32];
 
-/// Who asks for a token.
+/// The client that asks for a token.
 pub(super) struct Client<'a> {
+    /// Whose it is.
+    pub(super) tenant: &'a TenantId,
     pub(super) token_url: &'a str,
     pub(super) id: &'a str,
     pub(super) secret: &'a str,
@@ -52,9 +53,17 @@ impl Client<'_> {
     }
 }
 
-/// The tokens of all clients.
+/// The token cache.
 #[derive(Default)]
-pub(crate) struct Tokens(parking_lot::Mutex<HashMap<Key, Arc<Mutex<Option<CachedToken>>>>>);
+pub(crate) struct Tokens(parking_lot::Mutex<HashMap<Key, Known>>);
+
+/// A client that has asked.
+struct Known {
+    /// Who asked first.
+    tenant: TenantId,
+    used: Instant,
+    slot: Arc<Mutex<Option<CachedToken>>>,
+}
 
 struct CachedToken {
     token: Secret,
@@ -62,18 +71,24 @@ struct CachedToken {
 }
 
 impl Tokens {
-    /// A token that is good for a while.
+    /// A valid token, from the cache or from the token endpoint.
     pub(super) async fn of(
         &self,
         client: &Client<'_>,
         outbound: &Outbound,
     ) -> Result<Secret, Error> {
         let slot = {
-            let mut clients = self.0.lock();
-            if clients.len() >= MAX_CLIENTS {
-                clients.clear();
+            let (mut clients, key) = (self.0.lock(), client.key());
+            if clients.len() >= MAX_CLIENTS && !clients.contains_key(&key) {
+                forget_one(&mut clients);
             }
-            Arc::clone(clients.entry(client.key()).or_default())
+            let known = clients.entry(key).or_insert_with(|| Known {
+                tenant: client.tenant.clone(),
+                used: Instant::now(),
+                slot: Arc::default(),
+            });
+            known.used = Instant::now();
+            Arc::clone(&known.slot)
         };
         let mut kept = slot.lock().await;
         if let Some(kept) = kept.as_ref().filter(|kept| kept.until > Instant::now()) {
@@ -85,9 +100,20 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Forgets a token that was refused.
+    /// Drops a token that was rejected.
     pub(crate) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
+    }
+}
+
+/// Forgets a client of the tenant that has the most.
+fn forget_one(clients: &mut HashMap<Key, Known>) {
+    let mut counts: HashMap<&TenantId, usize> = HashMap::new();
+    clients.values().for_each(|known| *counts.entry(&known.tenant).or_default() += 1);
+    let Some(greatest) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
+    let own = clients.iter().filter(|(_, known)| known.tenant == *greatest.0);
+    if let Some(key) = own.min_by_key(|(_, known)| known.used).map(|(key, _)| *key) {
+        clients.remove(&key);
     }
 }
 
@@ -97,7 +123,7 @@ async fn ask(client: &Client<'_>, outbound: &Outbound) -> Result<CachedToken, Er
     if !client.scopes.is_empty() {
         form.push_str(&format!("&scope={}", encode(&client.scopes.join(" "))));
     }
-    // By header, as RFC 6749 wants every server to take it.
+    // HTTP Basic, which RFC 6749 requires every server to support.
     let pair = format!("{}:{}", encode(client.id), encode(client.secret));
     let pair = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, pair);
     let request = Request::parse(Method::POST, client.token_url)
@@ -127,8 +153,8 @@ async fn ask(client: &Client<'_>, outbound: &Outbound) -> Result<CachedToken, Er
     Ok(CachedToken { token: Secret::new(token), until: Instant::now() + lives })
 }
 
-/// Why no token was given. An endpoint may repeat the whole request, in any
-/// encoding: of what it says, only RFC 6749's code is taken over.
+/// The error for a token request that was refused. The endpoint may echo the whole
+/// request in any encoding, so only RFC 6749's error code is quoted.
 async fn refused(mut answer: Answer) -> Error {
     const LONGEST: usize = 40;
     let (status, url) = (answer.status(), answer.url().clone());

@@ -1,4 +1,4 @@
-//! What a document says, in the same words for every version.
+//! The model of an API document, the same for every version.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ pub(crate) struct Api<'d> {
     pub(crate) title: &'d str,
     pub(crate) description: &'d str,
     pub(crate) version: Option<&'d str>,
-    /// Where it is, as absolute addresses or paths; the first is used.
+    /// Base URLs or paths; the first one is used.
     pub(crate) servers: Vec<String>,
-    /// How it wants to be told who asks, by name.
+    /// Security schemes by name.
     pub(crate) schemes: BTreeMap<String, Scheme>,
     /// Every operation, or what is wrong with it.
     pub(crate) operations: Vec<Result<Operation<'d>, Fault>>,
-    /// What is odd about the document as a whole.
+    /// Warnings about the document as a whole.
     pub(crate) notes: Vec<String>,
 }
 
-/// An operation that cannot be a tool.
+/// An operation that cannot become a tool.
 pub(crate) struct Fault {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) why: String,
 }
 
-/// One method of one path.
+/// An operation: one method of one path.
 pub(crate) struct Operation<'d> {
-    /// In capitals.
+    /// In upper case.
     pub(crate) method: String,
     pub(crate) path: &'d str,
     pub(crate) id: Option<&'d str>,
@@ -40,47 +40,47 @@ pub(crate) struct Operation<'d> {
     pub(crate) parameters: Vec<Param<'d>>,
     pub(crate) body: Option<Body<'d>>,
     pub(crate) answer: Option<Answer<'d>>,
-    /// The ways to be let in, each a list of schemes that are all needed; none
-    /// at all means that everybody is.
+    /// Alternatives for authentication, each a list of schemes that are all required;
+    /// empty if none is needed.
     pub(crate) security: Vec<Vec<(String, Vec<String>)>>,
-    /// Its own servers, where it has some.
+    /// The operation's own servers.
     pub(crate) servers: Vec<String>,
     pub(crate) notes: Vec<String>,
 }
 
-/// A parameter in the path, the query, a header or a cookie.
+/// A parameter in the path, query, headers or cookies.
 pub(crate) struct Param<'d> {
     pub(crate) name: String,
     pub(crate) place: Location,
     pub(crate) style: Style,
     pub(crate) explode: bool,
     pub(crate) allow_reserved: bool,
-    /// It is sent as text of this type instead of by a style.
+    /// Serialized as JSON instead of by a style.
     pub(crate) json: bool,
     pub(crate) required: bool,
     pub(crate) description: &'d str,
-    /// None where the document says nothing of it.
+    /// `None` if the document gives no schema.
     pub(crate) schema: Option<At<'d>>,
 }
 
-/// What is sent with a request.
+/// A request body.
 pub(crate) struct Body<'d> {
     pub(crate) required: bool,
     pub(crate) description: &'d str,
     pub(crate) media: Media<'d>,
 }
 
-/// The one type of a body that is used.
+/// The media type chosen for a body.
 pub(crate) struct Media<'d> {
     pub(crate) media_type: String,
     pub(crate) schema: Option<At<'d>>,
-    /// The fields of a form, where the document lists them one by one.
+    /// Form fields that the document lists one by one.
     pub(crate) fields: Vec<BodyField<'d>>,
-    /// How fields of a form are written, by name.
+    /// The encoding of form fields, by name.
     pub(crate) encoding: BTreeMap<String, Encoding>,
 }
 
-/// How a field of a form is written.
+/// The encoding of a form field.
 #[derive(Clone, Default)]
 pub(crate) struct Encoding {
     pub(crate) style: Option<Style>,
@@ -88,7 +88,7 @@ pub(crate) struct Encoding {
     pub(crate) content_type: Option<String>,
 }
 
-/// A field of a form (Swagger's `formData`).
+/// A form field (Swagger's `formData`).
 pub(crate) struct BodyField<'d> {
     pub(crate) name: &'d str,
     pub(crate) required: bool,
@@ -96,15 +96,15 @@ pub(crate) struct BodyField<'d> {
     pub(crate) schema: At<'d>,
 }
 
-/// What comes back when all is well.
+/// A successful response.
 pub(crate) struct Answer<'d> {
-    /// The types that it may have.
+    /// Its media types.
     pub(crate) media_types: Vec<String>,
     /// The schema of its JSON form.
     pub(crate) schema: Option<At<'d>>,
 }
 
-/// How an API wants to be told who asks.
+/// A security scheme.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheme {
     pub(crate) kind: SchemeKind,
@@ -119,16 +119,15 @@ pub(crate) enum SchemeKind {
     },
     Bearer,
     Basic,
-    /// The flows that Windlass can take, in the order of preference, and the
-    /// token by hand where there is none.
+    /// The supported flow, best first; `None` means that the token is entered by hand.
     OAuth2(Option<Flow>),
     Unsupported(String),
 }
 
-/// A flow of OAuth 2.0.
+/// An OAuth 2.0 flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
-    /// Where a person agrees; none for client credentials.
+    /// The authorization endpoint; `None` for client credentials.
     pub(crate) authorization_url: Option<String>,
     pub(crate) token_url: String,
     pub(crate) refresh_url: Option<String>,

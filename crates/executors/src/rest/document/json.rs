@@ -1,15 +1,14 @@
-//! A text of JSON becomes a tree, without what no tool needs.
+//! JSON parser that skips what no tool needs.
 //!
-//! Large documents are one part examples, and all of a tree is memory that has
-//! to be fetched before it can be used: examples are passed over as they are
-//! read, and a map takes the room of the entries that were written.
+//! A large part of big documents is examples, and the size of the tree is what makes
+//! importing slow: examples are skipped while parsing, and maps are shrunk to fit.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Reads a text.
+/// Parses JSON text.
 pub(super) fn parse(text: &str) -> serde_json::Result<Value> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let tree = TreePosition::Root.deserialize(&mut reader)?;
@@ -17,27 +16,27 @@ pub(super) fn parse(text: &str) -> serde_json::Result<Value> {
     Ok(tree)
 }
 
-/// What a value is, as far as it tells what may be left out of it.
+/// The role of a value, which determines what may be skipped in it.
 #[derive(Clone, Copy)]
 enum TreePosition {
     Root,
     Components,
-    /// Media types by name, or whatever else is called `content`.
+    /// Media types by name, or anything else called `content`.
     Content,
     Media,
-    /// What values may be, and no words about them.
+    /// Data such as `enum` and `default`, in which nothing is skipped.
     Data,
     Other,
 }
 
 impl TreePosition {
-    /// What the value of a key is; none where nobody needs it.
+    /// The role of a key's value; `None` if it is skipped.
     fn of(self, key: &str) -> Option<Self> {
         match (self, key) {
             (Self::Components, "examples") | (Self::Media, "example" | "examples") => None,
             (Self::Data, _) | (_, "const" | "default" | "enum") => Some(Self::Data),
             (Self::Root, "components") => Some(Self::Components),
-            // No keyword of a schema has a slash in it.
+            // No schema keyword contains a slash.
             (Self::Content, key) if key.contains('/') => Some(Self::Media),
             (_, "content") => Some(Self::Content),
             _ => Some(Self::Other),

@@ -1,4 +1,4 @@
-//! OpenAPI 3.0, 3.1 and 3.2.
+//! Reads OpenAPI 3.0, 3.1 and 3.2.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::rest::media;
 use crate::rest::plan::Style;
 use crate::rest::schema::brief;
 
-/// The methods of a path, in the order in which they are listed.
+/// The methods of a path item, in the order in which they are listed.
 pub(super) const METHODS: [&str; 9] =
     ["get", "put", "post", "delete", "options", "head", "patch", "trace", "query"];
 
-/// A longer path is none.
+/// Maximum length of a path.
 const MAX_PATH: usize = 2_000;
 
 pub(super) fn read<'d>(files: &'d Files, limits: &Limits) -> Api<'d> {
@@ -35,7 +35,7 @@ pub(super) fn read<'d>(files: &'d Files, limits: &Limits) -> Api<'d> {
     api
 }
 
-/// Goes over all operations of a document, within its limits.
+/// Visits all operations of a document, within its limits.
 pub(super) fn each_operation<'d>(
     files: &'d Files,
     limits: &Limits,
@@ -106,7 +106,7 @@ fn operation<'d>(
     })
 }
 
-/// What every version says of an operation in the same words.
+/// The fields of an operation that all versions share.
 pub(super) fn about<'d>(
     at: At<'d>,
     item: At<'d>,
@@ -146,7 +146,7 @@ fn read_body<'d>(files: &'d Files, body: At<'d>, notes: &mut Vec<String>) -> Opt
             style
         });
         let content_type = at.text("contentType");
-        // Of several, the first.
+        // The first of several.
         let content_type = content_type.and_then(|all| all.split(',').next()).map(str::trim);
         let content_type = content_type.map(str::to_owned);
         encoding
@@ -164,7 +164,7 @@ fn read_body<'d>(files: &'d Files, body: At<'d>, notes: &mut Vec<String>) -> Opt
     })
 }
 
-/// The first answer that means success.
+/// The first successful response.
 fn answer<'d>(files: &'d Files, at: At<'d>) -> Option<Answer<'d>> {
     let response = success(files, at)?;
     let kinds: Vec<(&str, At<'d>)> = response.map("content").collect();
@@ -173,7 +173,7 @@ fn answer<'d>(files: &'d Files, at: At<'d>) -> Option<Answer<'d>> {
     Some(Answer { media_types, schema: json.and_then(|(_, media)| media.get("schema")) })
 }
 
-/// The response that means success: the lowest of 2xx.
+/// The successful response: the lowest 2xx status.
 pub(super) fn success<'d>(files: &'d Files, at: At<'d>) -> Option<At<'d>> {
     let mut good: Vec<(&str, At<'d>)> =
         at.map("responses").filter(|(status, _)| status.starts_with('2')).collect();

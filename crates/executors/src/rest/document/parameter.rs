@@ -1,4 +1,4 @@
-//! Parameters: of the path and the operation together, with their styles.
+//! Parameters of a path and its operations, with their styles.
 
 use super::api::Param;
 use super::reference::{At, Files};
@@ -6,12 +6,12 @@ use crate::rest::media;
 use crate::rest::plan::{Location, Style};
 use crate::rest::request::{names_of, parts};
 
-/// How many parameters an operation may have.
+/// Maximum number of parameters of an operation.
 pub(super) const MAX_PARAMETERS: usize = 500;
 
-/// The parameters of an operation. Those of the operation come in place of the
-/// path's of the same name and place; what the template of the path names and
-/// nobody describes is a text.
+/// The parameters of an operation. Its own override those of the path with the same name
+/// and location. A name in the path template that nobody describes becomes a string
+/// parameter.
 pub(super) fn collect<'d>(
     files: &'d Files,
     path: &'d str,
@@ -41,8 +41,8 @@ pub(super) fn collect<'d>(
     all
 }
 
-/// Makes parameters those of a path's template: what stands only behind its `?`
-/// is a parameter of the query, whatever the document calls it.
+/// Fits parameters to the path template: a name that occurs only after `?` is a query
+/// parameter, whatever the document says.
 fn fit<'d>(path: &'d str, all: &mut Vec<Param<'d>>, notes: &mut Vec<String>) {
     let mut names = names_in(path);
     names.extend(mixed_in(path));
@@ -82,12 +82,12 @@ fn fit<'d>(path: &'d str, all: &mut Vec<Param<'d>>, notes: &mut Vec<String>) {
     }
 }
 
-/// The names in braces, each once, but for those of the query.
+/// The distinct names in braces, except those in the query.
 pub(crate) fn names_in(path: &str) -> Vec<&str> {
     once(names_of(parts(path).0))
 }
 
-/// What the query of a path takes from arguments: `key={name}`.
+/// Query parameters in a path template: `key={name}`.
 pub(crate) fn pairs_in(path: &str) -> Vec<(&str, &str)> {
     let (_, pairs) = parts(path);
     pairs.filter_map(whole).collect()
@@ -99,7 +99,7 @@ fn whole(pair: &str) -> Option<(&str, &str)> {
     (!key.contains('{') && !name.contains(['{', '}'])).then_some((key, name))
 }
 
-/// The names in a query that are part of a longer text.
+/// Names in a query that are only part of a value.
 fn mixed_in(path: &str) -> Vec<&str> {
     let (_, pairs) = parts(path);
     once(pairs.filter(|pair| whole(pair).is_none()).flat_map(names_of))
@@ -148,7 +148,7 @@ pub(super) fn openapi<'d>(
             })
         }
     };
-    // `content` in place of `schema`: one media type, as text.
+    // `content` instead of `schema`: a single media type, sent as text.
     let content = at.map("content").next();
     let content_schema = content.and_then(|(_, media)| files.follow(media)?.get("schema"));
     let json = content.is_some_and(|(kind, _)| media::is_json(kind) || kind == "*/*");
@@ -165,7 +165,7 @@ pub(super) fn openapi<'d>(
     })
 }
 
-/// A parameter of Swagger 2.0 that is not part of a body; it is its own schema.
+/// A Swagger 2.0 parameter outside a body; it is its own schema.
 pub(super) fn swagger<'d>(at: At<'d>, notes: &mut Vec<String>) -> Option<Param<'d>> {
     let (name, place) = name_and_place(at, notes)?;
     let (style, explode) = collection(at, place);
@@ -177,13 +177,13 @@ pub(super) fn swagger<'d>(at: At<'d>, notes: &mut Vec<String>) -> Option<Param<'
         json: false,
         required: place == Location::Path || at.flag("required").unwrap_or_default(),
         description: at.text("description").unwrap_or_default(),
-        // Some documents write a schema, as OpenAPI 3 does.
+        // Some documents have a `schema`, as in OpenAPI 3.
         schema: Some(at.get("schema").unwrap_or(at)),
         name,
     })
 }
 
-/// Swagger's `collectionFormat` as a style.
+/// Converts Swagger's `collectionFormat` to a style.
 pub(super) fn collection(at: At<'_>, place: Location) -> (Style, bool) {
     let format = at.text("collectionFormat").or_else(|| at.get("items")?.text("collectionFormat"));
     match format {

@@ -1,9 +1,8 @@
-//! The files of a document, and what a `$ref` in one of them leads to.
+//! Resolves `$ref` within and between the files of a document.
 //!
-//! All files are loaded before anything is resolved, so that what is resolved
-//! can simply be borrowed. A path that leaves the document's folder, an address
-//! on the network and a file that cannot be read lead to nothing; whoever needs
-//! what is there says so.
+//! All files are loaded before anything is resolved, so that targets can simply be
+//! borrowed. A path outside the document's folder, a URL and an unreadable file resolve
+//! to nothing, and whoever needs the target reports it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +12,7 @@ use serde_json::Value;
 use super::{Limits, ReadFile, text};
 use crate::rest::schema::brief;
 
-/// How many references may follow each other.
+/// Maximum length of a chain of references.
 const MAX_CHAIN: usize = 32;
 const ANCHOR: &str = "$anchor";
 
@@ -25,12 +24,12 @@ pub(crate) struct At<'d> {
 }
 
 impl<'d> At<'d> {
-    /// A part of it.
+    /// A member of it.
     pub(crate) fn get(self, key: &str) -> Option<Self> {
         Some(Self { value: self.value.get(key)?, ..self })
     }
 
-    /// The text under a key.
+    /// The string under a key.
     pub(crate) fn text(self, key: &str) -> Option<&'d str> {
         self.value.get(key)?.as_str()
     }
@@ -50,7 +49,7 @@ impl<'d> At<'d> {
         self.value.get(key).map(|value| Self { value, ..self }).into_iter().flat_map(Self::entries)
     }
 
-    /// The entries of this mapping, but for extensions.
+    /// The entries of this mapping without `x-` extensions.
     pub(crate) fn entries(self) -> impl Iterator<Item = (&'d str, Self)> + use<'d> {
         let map = self.value.as_object();
         map.into_iter()
@@ -59,7 +58,7 @@ impl<'d> At<'d> {
             .map(move |(key, value)| (key.as_str(), Self { value, ..self }))
     }
 
-    /// Tells this value from every other one.
+    /// The identity of this value: its address.
     pub(crate) fn id(self) -> *const Value {
         std::ptr::from_ref(self.value)
     }
@@ -69,9 +68,9 @@ impl<'d> At<'d> {
 pub(crate) struct Files {
     files: Vec<(String, Value)>,
     by_name: HashMap<String, usize>,
-    /// Values that a `$anchor` names, as file and pointer.
+    /// Values named by `$anchor`, as file and JSON pointer.
     anchors: HashMap<(usize, String), String>,
-    /// What is missing of the document.
+    /// Warnings about missing files.
     notes: Vec<String>,
 }
 
@@ -126,7 +125,7 @@ impl Files {
         Ok(Self { files, by_name, anchors, notes: missing.notes(limits) })
     }
 
-    /// How many values all files have.
+    /// Total number of values in all files.
     pub(crate) fn values(&self) -> usize {
         let mut left: Vec<&Value> = self.files.iter().map(|(_, value)| value).collect();
         let mut values = 0;
@@ -141,7 +140,7 @@ impl Files {
         values
     }
 
-    /// What is missing of the document as a whole.
+    /// Warnings about the document as a whole.
     pub(super) fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -150,7 +149,7 @@ impl Files {
         At { file: 0, value: &self.files[0].1 }
     }
 
-    /// What a `$ref` in a file leads to, and the last part of its name.
+    /// The target of a `$ref`, and the last segment of its name.
     pub(crate) fn lookup(&self, file: usize, reference: &str) -> Option<At<'_>> {
         let (path, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let file = match path {
@@ -172,8 +171,8 @@ impl Files {
         value.map(|value| At { file, value })
     }
 
-    /// Follows references until there is something else; nothing where one
-    /// leads nowhere, or in a circle.
+    /// Follows references to a value that is none; `None` if one is dangling or they form
+    /// a cycle.
     pub(crate) fn follow<'d>(&'d self, at: At<'d>) -> Option<At<'d>> {
         let mut at = at;
         for _ in 0..MAX_CHAIN {
@@ -193,17 +192,17 @@ impl Files {
     }
 }
 
-/// Files that a document refers to and that are not part of what was read.
+/// References to files that were not read.
 #[derive(Default)]
 struct Missing {
-    /// More than a document may consist of.
+    /// How many files exceed the limit.
     more: usize,
     unread: Vec<String>,
     not_told: usize,
 }
 
 impl Missing {
-    /// So many are told one by one.
+    /// Maximum number that are reported one by one.
     const TOLD: usize = 10;
 
     fn unread(&mut self, name: &str, why: &str) {
@@ -231,7 +230,7 @@ impl Missing {
     }
 }
 
-/// All references in a tree that lead out of its file.
+/// All references in a tree that lead to other files.
 fn outside(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -247,8 +246,8 @@ fn outside(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The name of a file that another one refers to, relative to the document's
-/// folder. None where it is an address, or outside of that folder.
+/// The path of a referenced file, relative to the document's folder. `None` for a URL and
+/// for a path outside that folder.
 fn beside(from: &str, reference: &str) -> Option<String> {
     if reference.contains("://") || reference.starts_with('/') || reference.contains(['\\', '\0']) {
         return None;
@@ -267,7 +266,7 @@ fn beside(from: &str, reference: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// Reports every `$anchor` of a tree with the pointer to where it stands.
+/// Reports every `$anchor` of a tree with its JSON pointer.
 fn note_anchors(value: &Value, pointer: &mut String, note: &mut impl FnMut(&str, &str)) {
     let length = pointer.len();
     match value {

@@ -1,4 +1,4 @@
-//! How an API wants to be told who asks.
+//! Security schemes and requirements.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::reference::{At, Files};
 use crate::rest::plan::Location;
 use crate::rest::request::takes_key;
 
-/// The schemes of a document.
+/// The security schemes of a document.
 pub(super) fn schemes<'d>(
     files: &'d Files,
     all: impl Iterator<Item = (&'d str, At<'d>)>,
@@ -20,7 +20,7 @@ pub(super) fn schemes<'d>(
     .collect()
 }
 
-/// The requirements of an operation, else those of the whole document.
+/// The security requirements of an operation, or of the whole document.
 pub(super) fn requirements(root: At<'_>, operation: At<'_>) -> Vec<Vec<(String, Vec<String>)>> {
     let own = operation.value.get("security").is_some_and(|value| value.is_array());
     let said = if own { operation } else { root };
@@ -58,7 +58,7 @@ fn kind(at: At<'_>) -> SchemeKind {
             }
             SchemeKind::ApiKey { place, name }
         }
-        // Swagger 2.0's name of `http` with `basic`.
+        // Swagger 2.0's name for `http` with `basic`.
         "basic" => SchemeKind::Basic,
         "http" => match at.text("scheme").unwrap_or_default().to_ascii_lowercase().as_str() {
             "basic" => SchemeKind::Basic,
@@ -66,13 +66,13 @@ fn kind(at: At<'_>) -> SchemeKind {
             other => unsupported(format!("HTTP authentication `{other}`")),
         },
         "oauth2" => SchemeKind::OAuth2(flow(at)),
-        // The token is what the identity provider of the user gave.
+        // The token comes from the user's identity provider.
         "openIdConnect" => SchemeKind::OAuth2(None),
         other => unsupported(format!("security of the type `{other}`")),
     }
 }
 
-/// The flow that serves best: without a person where that is possible.
+/// The preferred OAuth flow: one without a person, if possible.
 fn flow(at: At<'_>) -> Option<Flow> {
     let read = |flow: At<'_>, consent: bool| {
         let text = |key: &str| flow.text(key).map(str::to_owned);

@@ -1,13 +1,13 @@
-//! Where an API is.
+//! Base URLs of an API.
 
 use serde_json::Value;
 
 use super::reference::At;
 
-/// A longer address is none.
+/// Maximum length of a URL.
 const MAX_ADDRESS: usize = 2_000;
 
-/// The addresses under `servers`, with variables filled by their defaults.
+/// The URLs under `servers`, with variables replaced by their defaults.
 pub(super) fn read(at: At<'_>) -> Vec<String> {
     at.list("servers").filter_map(address).collect()
 }
@@ -15,7 +15,7 @@ pub(super) fn read(at: At<'_>) -> Vec<String> {
 fn address(server: At<'_>) -> Option<String> {
     let mut rest = server.text("url")?.trim();
     let mut url = String::new();
-    // In one go: a variable in the value of a variable is none.
+    // In one pass: variables in values of variables are not expanded.
     while let Some((before, (name, behind))) =
         rest.split_once('{').and_then(|(before, after)| Some((before, after.split_once('}')?)))
     {
@@ -26,7 +26,7 @@ fn address(server: At<'_>) -> Option<String> {
         });
         match value {
             Some(value) => url.push_str(&value),
-            // What nobody fills stays to be seen.
+            // A variable without a default stays visible.
             None => url.extend(["{", name, "}"]),
         }
         rest = behind;
@@ -38,7 +38,7 @@ fn address(server: At<'_>) -> Option<String> {
     (url.len() <= MAX_ADDRESS).then_some(url)
 }
 
-/// Defaults are texts, but `default: 8443` is often written.
+/// Defaults should be strings, but `default: 8443` is common.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -47,7 +47,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// Swagger's `schemes`, `host` and `basePath`.
+/// The base URL from Swagger's `schemes`, `host` and `basePath`.
 pub(super) fn of_swagger(root: At<'_>, operation: Option<At<'_>>) -> Vec<String> {
     let own = operation.filter(|at| at.value.get("schemes").is_some());
     let schemes: Vec<&str> =
@@ -56,7 +56,7 @@ pub(super) fn of_swagger(root: At<'_>, operation: Option<At<'_>>) -> Vec<String>
     let base = root.text("basePath").unwrap_or("/").trim();
     match root.text("host").map(str::trim).filter(|host| !host.is_empty()) {
         Some(host) => vec![format!("{}://{host}{base}", scheme.unwrap_or("https"))],
-        // Beside the document, wherever that came from.
+        // Relative to the document's own URL.
         None => vec![base.to_owned()],
     }
 }

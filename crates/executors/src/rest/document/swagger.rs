@@ -1,4 +1,4 @@
-//! Swagger 2.0: the same model from other words.
+//! Reads Swagger 2.0 into the same model.
 
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ fn body<'d>(files: &'d Files, root: At<'d>, item: At<'d>, at: At<'d>) -> Option<
             && consumes.iter().any(|kind| media::plain(kind) == media::MULTIPART);
     let media_type = if multipart { media::MULTIPART } else { media::URLENCODED };
     if multipart {
-        // A part is what it is; only lists in one text are written by a style.
+        // Only lists within a single value need a style.
         encoding.retain(|_, one| one.explode == Some(false));
     }
     Some(Body {

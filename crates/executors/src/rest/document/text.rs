@@ -1,9 +1,9 @@
-//! Text becomes a tree: JSON, or YAML as API documents are really written.
+//! Parses JSON, and YAML as it occurs in real API documents.
 //!
-//! Real documents have keys that are numbers (`200:`), keys that come twice and
-//! numbers beyond 64 bits, and mean something by all of them; a reader that is
-//! as strict as the one for definitions would refuse half of them. Bounds are
-//! not relaxed: size, depth and, with aliases expanded, the number of values.
+//! Real documents have numeric keys (`200:`), duplicate keys and numbers beyond 64 bits,
+//! and they are meant; a reader as strict as the one for definitions would reject half of
+//! them. The limits are not relaxed: size, depth and, with aliases expanded, the number
+//! of values (against "billion laughs" documents).
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{Limits, json};
 
-/// Reads one document.
+/// Parses one document.
 pub(super) fn parse(text: &str, limits: &Limits) -> Result<Value, String> {
     if text.len() > limits.file_bytes {
         return Err(format!("larger than {} bytes", limits.file_bytes));
@@ -20,8 +20,8 @@ pub(super) fn parse(text: &str, limits: &Limits) -> Result<Value, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('{') {
         limits.check_json(text.as_bytes())?;
-        // YAML's flow style begins like this, too, so a fault here is not the
-        // last word; but what JSON reads, it reads much faster.
+        // YAML's flow style begins the same way, so a JSON error is not final; but the
+        // JSON parser is much faster.
         match json::parse(text) {
             Ok(value) => return Ok(value),
             Err(error) if error.is_syntax() && error.column() == 0 => {
@@ -34,8 +34,7 @@ pub(super) fn parse(text: &str, limits: &Limits) -> Result<Value, String> {
 }
 
 impl Limits {
-    /// Refuses JSON that has more values than a document may have, before any of
-    /// them takes memory.
+    /// Rejects JSON with too many values before any memory is allocated for them.
     pub fn check_json(&self, text: &[u8]) -> Result<(), String> {
         match values_in(text) > self.nodes {
             true => Err(format!("more than {} values", self.nodes)),
@@ -44,8 +43,8 @@ impl Limits {
     }
 }
 
-/// How many values and keys a text of JSON has at the most, told before any of
-/// them takes memory: each begins behind a bracket, a comma or a colon.
+/// Upper bound for the number of values and keys in JSON text, without parsing it: each
+/// follows a bracket, a comma or a colon.
 fn values_in(text: &[u8]) -> usize {
     let (mut values, mut quoted, mut escaped) = (0, false, false);
     for &byte in text {
@@ -60,8 +59,8 @@ fn values_in(text: &[u8]) -> usize {
     values
 }
 
-/// Reads YAML. Signs that it does not allow, which real documents have between
-/// their words, count as spaces: a whole document is worth more than one of them.
+/// Parses YAML. Characters that YAML forbids, but which occur in real documents, are
+/// replaced by spaces, rather than rejecting a whole document.
 fn yaml(text: &str, limits: &Limits) -> Result<Value, String> {
     let seemly;
     let text = if text.contains(is_forbidden) {
@@ -90,8 +89,8 @@ fn yaml(text: &str, limits: &Limits) -> Result<Value, String> {
     Err("it is empty".to_owned())
 }
 
-/// Whether YAML does not allow a sign anywhere: most that steer terminals, and
-/// what is no character.
+/// Whether YAML forbids a character: most control characters, and code points that are no
+/// characters.
 fn is_forbidden(c: char) -> bool {
     match c {
         '\t' | '\n' | '\r' | '\u{85}' => false,
@@ -100,10 +99,10 @@ fn is_forbidden(c: char) -> bool {
     }
 }
 
-/// A tree while it is read.
+/// A tree under construction.
 struct Builder<'l> {
     limits: &'l Limits,
-    /// How many values there are, copies of anchors included.
+    /// Number of values so far, including copies of anchors.
     spent: usize,
     open: Vec<Frame>,
     anchors: HashMap<usize, (Value, usize)>,
@@ -121,7 +120,7 @@ enum Inside {
 }
 
 impl Builder<'_> {
-    /// Takes the next event; gives the first document that is whole.
+    /// Handles the next event; returns the first document once it is complete.
     fn take(&mut self, event: Event<'_>) -> Result<Option<Value>, String> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -130,7 +129,7 @@ impl Builder<'_> {
                 if let Some(Frame { inside: Inside::Map { key: key @ None, .. }, .. }) =
                     self.open.last_mut()
                 {
-                    // A key is what was written, whatever type it looks like.
+                    // A key is the text as written, whatever type it resembles.
                     *key = Some(text.into_owned());
                     return Ok(None);
                 }
@@ -186,7 +185,7 @@ impl Builder<'_> {
         Ok(self.place(value))
     }
 
-    /// Puts a value where it belongs; gives it back where it is the document.
+    /// Inserts a value into its parent; returns it if it is the root.
     fn place(&mut self, value: Value) -> Option<Value> {
         match self.open.last_mut().map(|frame| &mut frame.inside) {
             None => return (!value.is_null()).then_some(value),
@@ -209,7 +208,7 @@ impl Builder<'_> {
     }
 }
 
-/// Adds what `<<` brings, where the mapping does not say it itself.
+/// Applies a merge key (`<<`); the mapping's own keys take precedence.
 fn merge(mut map: Map<String, Value>, merged: Vec<Value>) -> Map<String, Value> {
     for value in merged {
         let maps = match value {
@@ -230,8 +229,8 @@ fn merge(mut map: Map<String, Value>, merged: Vec<Value>) -> Map<String, Value> 
     map
 }
 
-/// What a scalar means: the core schema of YAML 1.2. What JSON has no value
-/// for stays text.
+/// Resolves a scalar by the core schema of YAML 1.2. What JSON cannot represent stays
+/// text.
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Value {
     let plain = matches!(style, ScalarStyle::Plain);
     let as_text = tag.is_some_and(|tag| tag.core_suffix().is_none_or(|suffix| suffix == "str"));

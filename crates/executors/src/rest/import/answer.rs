@@ -1,4 +1,4 @@
-//! What tools answer with.
+//! Output schemas of tools, from successful responses.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,13 @@ use windlass::definition::check_schema;
 use crate::rest::document::{Files, Operation};
 use crate::rest::schema::{Bounds, Direction, Shaper};
 
-/// What an answer looks like is told in fewer words than what is asked for.
+/// Limits for output schemas, which are tighter than those for inputs.
 const BOUNDS: Bounds = Bounds { description: 80, bytes: 3_000 };
 
-/// The schemas of what these operations answer with, one each, where there is
-/// one that says something.
+/// The output schema of each operation; `None` if there is none that says anything.
 pub(super) fn outputs<'d>(files: &'d Files, operations: &[&Operation<'d>]) -> Vec<Option<Value>> {
     let mut shaper = Shaper::new(files, Direction::Response);
-    // Many operations share one.
+    // Many operations share a response schema.
     let mut known: HashMap<*const Value, Option<Value>> = HashMap::new();
     let mut output = |operation: &Operation<'d>| {
         let schema = operation.answer.as_ref()?.schema?;

@@ -1,9 +1,9 @@
-//! Parameters and body become the arguments of a tool.
+//! Turns parameters and body of an operation into the arguments of a tool.
 //!
-//! The fields of a body stand beside the parameters where that is possible: a
-//! model fills one flat list better than a list inside a list. Names that every
-//! model API takes are kept; where two parts of a request have a field of the
-//! same name, the second one says which it is (`body_id`).
+//! Where possible, the fields of the body are arguments beside the parameters: models
+//! fill a flat object more reliably than a nested one. Names that every model API accepts
+//! are kept; if two parts of a request have a field of the same name, the second one gets
+//! a suffix (`body_id`).
 
 use std::collections::HashSet;
 
@@ -16,13 +16,13 @@ use crate::rest::plan::{BodyPlan, Credential, Field, FieldEncoding, Location, Pa
 use crate::rest::request::{is_header_name, is_reserved_header, is_signing};
 use crate::rest::schema::{brief, file_schema, required_of};
 
-/// The longest name of an argument.
+/// Maximum length of an argument name.
 const MAX_NAME: usize = 64;
 
-/// A body with more fields stays one argument.
+/// A body with more fields stays a single argument.
 const MAX_FLAT: usize = 500;
 
-/// What the model fills in, and where it goes.
+/// The arguments of a tool and their locations in the request.
 #[derive(Default)]
 pub(super) struct Arguments {
     properties: Map<String, Value>,
@@ -32,8 +32,8 @@ pub(super) struct Arguments {
     pub(super) body: Option<BodyPlan>,
     /// Headers that are credentials.
     pub(super) credentials: Vec<Credential>,
-    /// Parameters that are the key of a security scheme: its name, and whether
-    /// they have to be sent.
+    /// Parameters that are the key of a security scheme: its name, and whether it is
+    /// required.
     pub(super) keys: Vec<(String, bool)>,
     pub(super) notes: Vec<String>,
 }
@@ -102,7 +102,7 @@ impl<'d> Importer<'_, 'd> {
 
     fn parameter(&mut self, operation: &Operation<'d>, parameter: &Param<'d>, all: &mut Arguments) {
         if let Some(scheme) = self.forms.key(parameter.place, &parameter.name) {
-            // What lets a caller in is not for a model to know or to choose.
+            // A model must neither know nor choose credentials.
             all.keys.push((scheme, parameter.required));
             return;
         }
@@ -112,7 +112,7 @@ impl<'d> Importer<'_, 'd> {
         }
         if parameter.place == Location::Header && is_reserved_header(&parameter.name) {
             if parameter.name.eq_ignore_ascii_case("authorization") && self.forms.is_told() {
-                // How requests say who asks is known already.
+                // Authentication is configured already.
             } else if parameter.name.eq_ignore_ascii_case("authorization") {
                 all.credentials.push(self.forms.header("Authorization"));
             } else {
@@ -123,7 +123,7 @@ impl<'d> Importer<'_, 'd> {
         }
         let signs = match parameter.place {
             Location::Header => is_signing(&parameter.name),
-            // Whoever calls a parameter of a query `signature` may mean anything.
+            // A query parameter called `signature` may mean anything.
             Location::Query => parameter.name.starts_with("X-") && is_signing(&parameter.name),
             _ => false,
         };
@@ -138,7 +138,7 @@ impl<'d> Importer<'_, 'd> {
             return;
         }
         let (mut shaped, notes) = match parameter.schema {
-            // Outside of a body there are no files, only texts.
+            // Files are only possible in a body; elsewhere they are text.
             Some(schema) if self.requests.is_file(schema) => {
                 (json!({"type": "string"}), Vec::new())
             }
@@ -200,15 +200,15 @@ impl<'d> Importer<'_, 'd> {
         if fields && is_flat(&shaped, body.required) {
             plan.fields = flatten(shaped, all);
         } else if fields && is_closed_and_empty(&shaped) {
-            // There is nothing to say in it.
+            // It has no fields that could be set.
         } else {
             plan.argument = Some(whole(shaped, body, all));
         }
         all.body = Some(plan);
     }
 
-    /// Says of which type the parts of a form are, where their schemas do, and
-    /// makes files of those that are bytes.
+    /// Sets the types of form parts from their schemas, and turns binary parts into
+    /// files.
     fn parts(&self, body: &Body<'d>, shaped: &mut Value, plan: &mut BodyPlan) {
         let form = body.media.schema.and_then(|schema| self.files.follow(schema));
         for (name, part) in form.into_iter().flat_map(|form| form.map("properties")) {
@@ -241,7 +241,7 @@ impl<'d> Importer<'_, 'd> {
         plan.encoding.retain(|_, encoding| *encoding != FieldEncoding::default());
     }
 
-    /// The fields of a form as one object.
+    /// The fields of a form as one object schema.
     fn fields(&mut self, operation: &Operation<'d>, body: &Body<'d>, all: &mut Arguments) -> Value {
         let mut properties = Map::new();
         let mut required = Vec::new();
@@ -266,9 +266,9 @@ impl<'d> Importer<'_, 'd> {
     }
 }
 
-/// Whether the fields of a body can stand beside the parameters: it is an
-/// object with nothing but properties, and leaving all of them out is either
-/// not allowed or means no body.
+/// Whether the fields of a body can become arguments beside the parameters: it is an
+/// object with nothing but properties, and leaving all of them out is either not allowed
+/// or means no body.
 fn is_flat(shaped: &Value, required: bool) -> bool {
     const SAID: [&str; 5] =
         ["type", "properties", "required", "description", "additionalProperties"];
@@ -282,7 +282,7 @@ fn is_flat(shaped: &Value, required: bool) -> bool {
         && (required || required_of(shaped).is_empty())
 }
 
-/// Whether a body is an object that has no properties at all.
+/// Whether a body is an object without any properties.
 fn is_closed_and_empty(shaped: &Value) -> bool {
     let Value::Object(map) = shaped else { return false };
     let nothing = |key: &str| map.get(key).is_some_and(|value| *value == json!({}));
@@ -294,7 +294,7 @@ fn is_closed_and_empty(shaped: &Value) -> bool {
         && map.keys().all(|key| only.contains(&key.as_str()))
 }
 
-/// Whether a body is an object that need not have anything in it.
+/// Whether a body is an object in which nothing is required.
 fn is_empty_object(shaped: &Value) -> bool {
     let Value::Object(map) = shaped else { return false };
     let only = ["type", "properties", "description", "additionalProperties"];
@@ -312,7 +312,7 @@ fn flatten(shaped: Value, all: &mut Arguments) -> Vec<Field> {
         return Vec::new();
     };
     for name in &required {
-        // Demanded, but not described.
+        // Required, but not described.
         properties.entry(name.clone()).or_insert_with(|| json!({}));
     }
     let mut fields = Vec::with_capacity(properties.len());
@@ -334,7 +334,7 @@ fn whole(mut shaped: Value, body: &Body<'_>, all: &mut Arguments) -> String {
     {
         map.insert("description".to_owned(), json!(text));
     }
-    // An empty object is sent where nothing is said.
+    // Without arguments, an empty object is sent.
     let required = body.required && !is_empty_object(&shaped);
     all.add("body", "request", shaped, required)
 }

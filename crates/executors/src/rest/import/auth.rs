@@ -1,8 +1,8 @@
-//! How an import says who asks, in place of what its document says.
+//! Overrides the authentication of an API document.
 //!
-//! Documents leave it out (GitHub's), declare a scheme and never require it
-//! (Kubernetes'), or require one that the server at hand does not want. Whoever
-//! imports knows better.
+//! Documents leave it out (GitHub), declare a scheme and never require it (Kubernetes),
+//! or require one that the server in question does not need. The person who imports it
+//! knows better.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,9 +15,8 @@ use crate::rest::request::{is_header_name, takes_key};
 
 const FORMS: &str = "none, bearer, basic, header:NAME, query:NAME, cookie:NAME or scheme:NAME";
 
-/// How requests say who asks: `none`, `bearer`, `basic`, `header:NAME`,
-/// `query:NAME`, `cookie:NAME`, or `scheme:NAME` for one that the document
-/// declares.
+/// How to authenticate: `none`, `bearer`, `basic`, `header:NAME`, `query:NAME`,
+/// `cookie:NAME`, or `scheme:NAME` for a scheme that the document declares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Auth(pub(super) Way);
@@ -28,13 +27,13 @@ pub(super) enum Way {
     Bearer,
     Basic,
     Key(Location, String),
-    /// One of the document's.
+    /// A scheme of the document.
     Scheme(String),
 }
 
 impl Auth {
-    /// The scheme that comes in place of the document's, and the field of the
-    /// credential form that it is asked for in; none where there is no such one.
+    /// The scheme that replaces the document's, and its field in the credential form;
+    /// `None` if it needs none.
     pub(super) fn scheme(&self) -> Option<(&'static str, Scheme)> {
         let (field, kind) = match &self.0 {
             Way::None | Way::Scheme(_) => return None,

@@ -1,4 +1,4 @@
-//! The credential form of a provider, from its security schemes (S3.7).
+//! Builds a provider's credential form from the document's security schemes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +11,19 @@ use crate::rest::document::{Api, Operation, Scheme, SchemeKind};
 use crate::rest::plan::{Credential, Location, OAuth2Flow};
 use crate::rest::schema::brief;
 
-/// What is asked for, by scheme; only schemes that a tool uses are asked for.
+/// The fields by scheme; only schemes that some tool uses are asked for.
 pub(super) struct Forms {
     schemes: BTreeMap<String, (String, Scheme)>,
     used: BTreeSet<String>,
-    /// Headers that operations take as parameters and that hold credentials.
+    /// Header parameters that hold credentials.
     headers: BTreeSet<String>,
-    /// Whether some tool can do without any.
+    /// Whether some tool works without credentials.
     optional: bool,
-    /// What whoever imports said, in place of the document.
+    /// The authentication set in the import options, in place of the document's.
     told: Option<Told>,
 }
 
-/// What every operation is told of who asks.
+/// Authentication for all operations.
 enum Told {
     Nothing,
     /// By this scheme.
@@ -47,7 +47,7 @@ impl Forms {
         });
         let mut schemes: BTreeMap<String, (String, Scheme)> = schemes.collect();
         if let Some((field, scheme)) = auth.and_then(Auth::scheme) {
-            // A name that no scheme of a document has.
+            // A name that no scheme of a document can have.
             let name = "\0";
             schemes.insert(name.to_owned(), (field.to_owned(), scheme));
             told = Some(Told::Scheme(name.to_owned()));
@@ -55,9 +55,8 @@ impl Forms {
         Self { schemes, told, used: BTreeSet::new(), headers: BTreeSet::new(), optional: false }
     }
 
-    /// The ways in which an operation is let in. What cannot be done is noted,
-    /// and left to the other ways; where there are none, the operation cannot be
-    /// called.
+    /// The authentication alternatives of an operation. Unsupported ones are reported and
+    /// skipped; if none is left, the operation cannot be called.
     pub(super) fn ways(
         &mut self,
         operation: &Operation<'_>,
@@ -87,7 +86,7 @@ impl Forms {
             let all: Result<Vec<Credential>, Missing> = way.iter().map(one).collect();
             match all {
                 Ok(all) => ways.push(all),
-                // The API may well answer all the same.
+                // The API may still respond without.
                 Err(Missing::Undescribed(why)) => notes.push(why),
                 Err(Missing::Unsupported(why)) => {
                     notes.push(why.clone());
@@ -101,13 +100,12 @@ impl Forms {
         Ok(ways)
     }
 
-    /// Whether whoever imports said how requests say who asks.
+    /// Whether the import options set the authentication.
     pub(super) fn is_told(&self) -> bool {
         self.told.is_some()
     }
 
-    /// That the document declares schemes, and no operation that became a tool
-    /// requires one.
+    /// A warning if the document declares schemes that no imported operation requires.
     pub(super) fn unused(&self) -> Option<String> {
         let none = self.told.is_none() && self.used.is_empty() && self.headers.is_empty();
         let usable = |scheme: &Scheme| !matches!(scheme.kind, SchemeKind::Unsupported(_));
@@ -135,9 +133,8 @@ impl Forms {
         Some(name.clone())
     }
 
-    /// Adds keys that an operation takes as parameters to its ways in, where
-    /// those do not have them. One that need not be sent is sent where it is
-    /// there.
+    /// Adds keys that an operation takes as parameters to its alternatives, unless they
+    /// contain them already. An optional key is sent if it is set.
     pub(super) fn with_keys(
         &mut self,
         mut ways: Vec<Vec<Credential>>,
@@ -173,8 +170,8 @@ impl Forms {
         ways
     }
 
-    /// A header such as `Authorization` that an operation takes as a parameter:
-    /// a credential, not an argument.
+    /// A header such as `Authorization` that an operation takes as a parameter: it
+    /// becomes a credential, not an argument.
     pub(super) fn header(&mut self, name: &str) -> Credential {
         self.headers.insert(name.to_owned());
         let field = field_name(name);
@@ -224,7 +221,7 @@ impl Forms {
     /// The fields of the form.
     pub(super) fn fields(&self) -> Vec<CredentialField> {
         let mut fields: Vec<CredentialField> = Vec::new();
-        // One scheme that everything needs is required; of several, it depends.
+        // A single scheme that all tools need is required; one of several is optional.
         let sole = self.used.len() + self.headers.len() == 1 && !self.optional;
         for name in &self.used {
             let Some((field, scheme)) = self.schemes.get(name) else { continue };
@@ -238,7 +235,7 @@ impl Forms {
     }
 }
 
-/// The addresses that others of a document are relative to.
+/// Base URLs for the relative URLs in a document.
 pub(super) struct Addresses<'a> {
     /// Of the operation.
     pub(super) base: Option<Url>,
@@ -247,8 +244,7 @@ pub(super) struct Addresses<'a> {
 }
 
 impl Addresses<'_> {
-    /// An address as it can be asked; where nothing says what it is relative to,
-    /// as it is written.
+    /// Resolves a URL; without a base it stays as written.
     fn whole(&self, written: &str, notes: &mut Vec<String>) -> String {
         if Url::parse(written).is_ok() {
             return written.to_owned();
@@ -265,9 +261,9 @@ impl Addresses<'_> {
     }
 }
 
-/// Why a scheme is no way in.
+/// Why a scheme cannot be used.
 enum Missing {
-    /// The document does not say what it is.
+    /// The document does not describe it.
     Undescribed(String),
     Unsupported(String),
 }
@@ -285,7 +281,7 @@ fn part(field: &str, suffix: &str) -> String {
     if field.is_empty() { suffix.to_owned() } else { format!("{field}_{suffix}") }
 }
 
-/// A name of a field in both languages.
+/// The label of a field in both languages.
 struct Label<'a> {
     en: &'a str,
     zh: &'a str,
@@ -358,7 +354,7 @@ fn fields_of(field: &str, scheme: &Scheme, sole: bool) -> Vec<CredentialField> {
     }
 }
 
-/// The name of a field: small letters, digits and `_`.
+/// The name of a field: lower case, digits and `_`.
 fn field_name(name: &str) -> String {
     let mut field = String::new();
     for c in name.chars() {

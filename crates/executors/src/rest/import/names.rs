@@ -1,10 +1,9 @@
-//! What tools are called.
+//! Names of imported tools, which stay stable across imports.
 //!
-//! A name depends on its own operation only, but for those that share one: they
-//! get a mark made from their method and path. An operation that had a name
-//! keeps it, and a name that another tool has is not given again. So a document
-//! that grows, or is sorted another way, does not rename tools that models
-//! already know, and hides none.
+//! A name depends only on its own operation, except where several would have the same
+//! one: those get a hash of their method and path as a suffix. An operation that had a
+//! name keeps it, and a name in use is not given again. So a document that grows or is
+//! reordered neither renames tools that models already know nor hides any.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,25 +12,24 @@ use crate::rest::document::Operation;
 use crate::rest::schema::brief;
 use windlass::ToolName;
 
-/// What every model API takes.
+/// The maximum length that every model API accepts.
 const MAX: usize = 64;
-/// `_` and eight signs.
+/// Length of the suffix: `_` and eight hex digits.
 const MARK: usize = 9;
 
-/// What names there are already.
+/// Names in use.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// Those of other tools: they are not given again.
+    /// Names of other tools, which are not given again.
     pub taken: HashSet<String>,
-    /// Those that operations (`GET /pets`) got at the last import: they keep
-    /// them.
+    /// Names that operations (`GET /pets`) got at the last import, which they keep.
     pub kept: HashMap<String, String>,
 }
 
-/// A name for an operation, and what is odd about it.
+/// The name of an operation, and a warning about it.
 pub(super) type Named = (ToolName, Option<String>);
 
-/// A name for every operation, or why it can have none.
+/// Chooses a name for every operation, or says why it gets none.
 pub(super) fn choose(
     provider: &str,
     operations: &[&Operation<'_>],
@@ -75,7 +73,7 @@ pub(super) fn choose(
     names
 }
 
-/// What is said of all tools whose names others have.
+/// A warning about all tools whose names were taken.
 pub(super) fn summary(renamed: &[String]) -> Option<String> {
     const SHOWN: usize = 5;
     let more = match renamed.len().saturating_sub(SHOWN) {
@@ -86,7 +84,7 @@ pub(super) fn summary(renamed: &[String]) -> Option<String> {
     (!renamed.is_empty()).then(|| format!("names are taken: {first}{more}"))
 }
 
-/// What is said of names for operations that are none of the document's.
+/// A warning about renamings of operations that the document does not have.
 pub(super) fn unused(
     rename: &BTreeMap<String, String>,
     operations: &[&Operation<'_>],
@@ -99,7 +97,7 @@ pub(super) fn unused(
     unused.map(|operation| format!("there is no `{}` to rename", brief(operation, 80))).collect()
 }
 
-/// Method and path, which no two operations share.
+/// Method and path, which identify an operation.
 fn place_of(operation: &Operation<'_>) -> String {
     format!("{} {}", operation.method, operation.path)
 }
@@ -109,20 +107,20 @@ struct Wanted {
     /// Method and path.
     place: String,
     provider: String,
-    /// Somebody chose the name.
+    /// The name comes from the import options.
     renamed: bool,
 }
 
 impl Wanted {
-    /// The name that the operation has already, where it is still one that it
-    /// would get and nobody else has it.
+    /// The name from the last import, if the operation could still get it and no other
+    /// tool has it.
     fn kept<'k>(&self, known: &'k Names) -> Option<&'k str> {
         let name = known.kept.get(&self.place)?;
         let own = *name == self.name || self.marked().contains(name);
         (own && !known.taken.contains(name)).then_some(name)
     }
 
-    /// The name with a mark. Two providers may have the same operation.
+    /// The name with a suffix; two, in case another provider has the same operation.
     fn marked(&self) -> [String; 2] {
         let other = format!("{} {}", self.provider, self.place);
         [marked(&self.name, &self.place), marked(&self.name, &other)]
@@ -148,7 +146,7 @@ fn from_place(operation: &Operation<'_>) -> String {
     format!("{}_{}", operation.method.to_lowercase(), operation.path)
 }
 
-/// Only what every model API takes, without signs at the ends.
+/// Only characters that every model API accepts, trimmed of separators.
 fn clean(name: &str) -> String {
     let mut cleaned = String::with_capacity(name.len());
     for c in name.chars() {
@@ -161,13 +159,13 @@ fn clean(name: &str) -> String {
     cleaned.trim_matches('_').to_owned()
 }
 
-/// The name with a mark of its operation, short enough.
+/// The name with the suffix of its operation, within the maximum length.
 fn marked(name: &str, place: &str) -> String {
     let kept: String = name.chars().take(MAX - MARK).collect();
     format!("{}_{:08x}", kept.trim_end_matches('_'), fnv1a(place) & 0xffff_ffff)
 }
 
-/// A hash that never changes between releases: names are kept by models.
+/// FNV-1a, a hash that stays the same across releases: models remember names.
 fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

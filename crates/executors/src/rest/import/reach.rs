@@ -1,7 +1,7 @@
-//! Where the requests of tools go, and which of them say who asks.
+//! Origins that an import sends requests and credentials to.
 //!
-//! A document may send some operations to another service than the rest, with
-//! the same credential. That is often meant, and should never go unseen.
+//! A document may send some operations, with the same credential, to another host than
+//! the rest. That is often intended, but must never go unnoticed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use crate::rest::entry::{self, Shape};
 use crate::rest::plan::{Credential, Plan};
 use crate::rest::schema::brief;
 
-/// How many other services are named.
+/// Maximum number of other origins in the warning.
 const MAX_NAMED: usize = 20;
 
-/// The origins that a tool sends requests or its client's secret to.
+/// The origins to which a tool sends requests or its client secret.
 pub fn origins(spec: &ToolSpec) -> BTreeSet<String> {
     let Some(plan) = plan(spec) else { return BTreeSet::new() };
     let flows = plan.security.iter().flatten().filter_map(|credential| match credential {
@@ -32,8 +32,8 @@ pub fn origins(spec: &ToolSpec) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether a tool cannot be called without a credential. Only REST tools say
-/// it; any other may need one.
+/// Whether a tool cannot be called without a credential. Only known for REST tools; for
+/// any other, `true`.
 pub fn needs_credential(spec: &ToolSpec) -> bool {
     spec.kind != Kind::Rest
         || plan(spec).is_some_and(|plan| {
@@ -41,7 +41,7 @@ pub fn needs_credential(spec: &ToolSpec) -> bool {
         })
 }
 
-/// What is to be known of tools that go elsewhere than most.
+/// Warnings about tools that use another origin than most.
 pub(super) fn notes(tools: &[ImportedTool]) -> Vec<String> {
     let mut at: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for tool in tools {

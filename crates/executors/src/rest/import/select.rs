@@ -1,8 +1,8 @@
-//! Which operations are meant: by tag, method, path or operationId.
+//! Selectors for operations: by tag, method, path or operationId.
 //!
-//! A selector that means nothing in a document is a mistake, and a dangerous one
-//! where it keeps tools away or has a person asked: each is tried on all
-//! operations, and told where it selects none.
+//! A selector that matches nothing is a mistake, and a dangerous one if it was to exclude
+//! an operation or to require approval: each is tried on all operations, and reported if
+//! it matches none.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +14,8 @@ use crate::rest::schema::brief;
 pub(crate) const METHODS: [&str; 9] =
     ["GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE", "QUERY"];
 
-/// Names operations: `tag:pets`, `GET`, `/pets/*`, `GET /pets/*`, or an
-/// operationId. A `*` stands for any text.
+/// A selector: `tag:pets`, `GET`, `/pets/*`, `GET /pets/*`, or an operationId. `*`
+/// matches any text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Selector(String);
@@ -27,7 +27,7 @@ impl Selector {
     }
 }
 
-/// What the options say of operations.
+/// What the import options say about operations.
 pub(super) struct Marks<'o> {
     pub(super) include: Selection<'o>,
     pub(super) exclude: Selection<'o>,
@@ -52,7 +52,7 @@ impl<'o> Marks<'o> {
         }
     }
 
-    /// What selects nothing and was to keep something from running unasked.
+    /// Selectors without a match that were meant to exclude or to require approval.
     pub(super) fn strays(&self, operations: &[&Operation<'_>]) -> Vec<String> {
         [("ask", &self.ask), ("exclude", &self.exclude)]
             .into_iter()
@@ -60,7 +60,7 @@ impl<'o> Marks<'o> {
             .collect()
     }
 
-    /// The rest of what selects nothing.
+    /// Warnings about the other selectors without a match.
     pub(super) fn notes(&self, operations: &[&Operation<'_>]) -> Vec<String> {
         [
             ("include", &self.include),
@@ -75,10 +75,10 @@ impl<'o> Marks<'o> {
     }
 }
 
-/// Selectors that know the document they are about.
+/// Selectors resolved against a document.
 pub(super) struct Selection<'o>(Vec<(&'o str, Meant<'o>)>);
 
-/// What a selector means in a document.
+/// What a selector refers to in a document.
 enum Meant<'o> {
     Tag(&'o str),
     Method(&'o str),
@@ -100,7 +100,7 @@ impl<'o> Selection<'o> {
         self.0.is_empty()
     }
 
-    /// Whether one of these selects an operation.
+    /// Whether one of the selectors matches an operation.
     pub(super) fn selects(&self, operation: &Operation<'_>) -> bool {
         self.0.iter().any(|(_, meant)| meant.selects(operation))
     }
@@ -125,7 +125,7 @@ impl<'o> Meant<'o> {
         if let Some((method, path)) = text.split_once(' ') {
             return Self::MethodAndPath(method, path.trim());
         }
-        // `delete` is a method, unless the document calls an operation so.
+        // `delete` is a method, unless the document has an operation of that name.
         let is_method = METHODS.iter().any(|method| method.eq_ignore_ascii_case(text));
         match operations.iter().any(|operation| operation.id == Some(text)) {
             false if is_method => Self::Method(text),
@@ -146,7 +146,7 @@ impl<'o> Meant<'o> {
     }
 }
 
-/// Whether a text fits a pattern with `*`.
+/// Whether a text matches a pattern with `*`.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };

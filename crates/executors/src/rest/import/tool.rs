@@ -1,4 +1,4 @@
-//! One operation becomes one tool.
+//! Turns one operation into one tool.
 
 use http::HeaderValue;
 use serde_json::Value;
@@ -14,13 +14,13 @@ use crate::rest::plan::Plan;
 use crate::rest::request::Base;
 use crate::rest::schema::{Bounds, brief};
 
-/// How many types of answers are named.
+/// Maximum number of media types in `Accept`.
 const MAX_ACCEPT: usize = 4;
-/// How many notes of one tool are kept.
+/// Maximum number of warnings kept for a tool.
 const MAX_NOTES: usize = 10;
 
 impl<'d> Importer<'_, 'd> {
-    /// The tool, but for what it answers with.
+    /// The tool, without its output schema.
     pub(super) fn tool(
         &mut self,
         operation: &Operation<'d>,
@@ -70,7 +70,7 @@ impl<'d> Importer<'_, 'd> {
         spec.entry = Entry { handler: String::new(), config };
         spec.input = input;
         spec.behaviour = behaviour(operation, &self.marks);
-        // What a person is asked before this runs, where the options say so.
+        // Requires approval if the import options say so.
         spec.approval = self.marks.ask.selects(operation).then_some(Approval::Ask);
         if self.marks.defer.selects(operation) {
             spec.exposure = Exposure::Deferred;
@@ -81,7 +81,7 @@ impl<'d> Importer<'_, 'd> {
         Ok((spec, notes))
     }
 
-    /// The schema of the arguments, which the engine takes.
+    /// The input schema, if the engine accepts it.
     fn input(
         &mut self,
         operation: &Operation<'d>,
@@ -94,7 +94,7 @@ impl<'d> Importer<'_, 'd> {
         notes.extend(emitted.cut);
         notes.extend(shaper.notes_of(root));
         let Err(error) = check_schema(&emitted.schema) else { return Ok(emitted.schema) };
-        // A smaller one may pass where this one does not.
+        // A smaller one may be accepted.
         let small = shaper.emit(root, Bounds { description: 60, bytes: 2_000 });
         match check_schema(&small.schema) {
             Ok(()) => {
@@ -124,8 +124,8 @@ impl<'d> Importer<'_, 'd> {
         text
     }
 
-    /// Where the operation is: its own servers come before the document's, and
-    /// an override before both.
+    /// The base URL of an operation: the import options', else its own servers, else the
+    /// document's.
     fn base_url(
         &self,
         operation: &Operation<'_>,
@@ -160,12 +160,12 @@ impl<'d> Importer<'_, 'd> {
     }
 }
 
-/// Checks that an address can be called.
+/// Checks that a URL is absolute.
 pub(super) fn absolute(text: &str) -> Result<(), String> {
     Base::new(text).map(|_| ())
 }
 
-/// An address as it may be shown: a password in it is nobody's to see.
+/// A URL without its password, for messages.
 fn shown(text: &str) -> String {
     let host = text.rsplit_once('@').map_or(text, |(_, host)| host);
     brief(host, 80)
@@ -192,7 +192,7 @@ fn behaviour(operation: &Operation<'_>, marks: &Marks<'_>) -> Behaviour {
     behaviour
 }
 
-/// What the answer may be: JSON before anything else.
+/// The `Accept` header: JSON first.
 fn accept(operation: &Operation<'_>) -> Option<String> {
     let kinds = operation.answer.as_ref()?.media_types.iter().map(String::as_str);
     let mut kinds: Vec<&str> = kinds.filter(|kind| HeaderValue::from_str(kind).is_ok()).collect();

@@ -1,4 +1,4 @@
-//! What is sent with a request.
+//! Request bodies: JSON, forms, multipart, text and files.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
@@ -9,15 +9,14 @@ use super::{encode, refused, style};
 use crate::rest::media::{self, Form};
 use crate::rest::plan::{BodyPlan, FieldEncoding, Style};
 
-/// A body and its type.
+/// A body and its content type.
 #[derive(Debug)]
 pub(crate) struct Payload {
     pub(crate) content_type: String,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The body of a call; none where no argument belongs to it and it need not be
-/// sent.
+/// The body of a call; `None` if it has no arguments and is not required.
 pub(super) fn build<'a>(
     plan: &BodyPlan,
     argument: &dyn Fn(&str) -> Option<&'a Value>,
@@ -85,7 +84,7 @@ fn is_json(encoding: &FieldEncoding) -> bool {
     encoding.content_type.as_deref().is_some_and(media::is_json)
 }
 
-/// One part of a form.
+/// A part of a multipart form.
 struct Part {
     name: String,
     filename: Option<String>,
@@ -166,7 +165,7 @@ fn text_part(name: &str, text: String, content_type: Option<String>) -> Part {
     Part { name: name.to_owned(), filename: None, content_type, bytes: text.into_bytes() }
 }
 
-/// Names stand between quotes, on one line.
+/// Escapes a name for a quoted string.
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }
@@ -175,7 +174,7 @@ fn one_line(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
 
-/// A text that none of the parts holds.
+/// A multipart boundary that occurs in none of the parts.
 fn boundary(parts: &[Part]) -> String {
     let mut number = 0_u64;
     loop {
@@ -191,7 +190,7 @@ fn boundary(parts: &[Part]) -> String {
     }
 }
 
-/// A file that a model wrote: its content as text or in base64.
+/// A file written by a model: its content as text or in base64.
 struct File {
     bytes: Vec<u8>,
     filename: Option<String>,
@@ -199,7 +198,7 @@ struct File {
 }
 
 impl File {
-    /// The file that a value is; none where it is something else.
+    /// The file in a value; `None` if it is something else.
     fn of(name: &str, value: &Value) -> Result<Option<Self>, Error> {
         const KEYS: [&str; 4] = ["text", "base64", "filename", "content_type"];
         let Value::Object(map) = value else { return Ok(None) };

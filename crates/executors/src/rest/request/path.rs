@@ -1,7 +1,7 @@
-//! The address of a request: a base, segments, a query.
+//! URLs of requests, safe against path traversal.
 //!
-//! A value in a path is one segment, or an error. Percent-encoding alone does
-//! not make it so: `%2e%2e` is `..` to a parser, and many servers decode twice.
+//! A value in a path is exactly one segment, or an error. Percent-encoding alone does not
+//! guarantee that: parsers treat `%2e%2e` as `..`, and many servers decode twice.
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
@@ -11,11 +11,11 @@ use windlass::{Error, ErrorKind};
 use super::{encode, refused, style};
 use crate::rest::plan::{Location, ParameterPlan, Plan};
 
-/// The address that all paths of a plan begin with.
+/// The base URL of a plan.
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     url: Url,
-    /// Its path, without a slash at the end.
+    /// Its path without a trailing slash.
     path: String,
 }
 
@@ -40,8 +40,7 @@ impl Base {
         Ok(Self { url, path })
     }
 
-    /// The address of what somebody wrote: a path below this one, or the whole
-    /// address of one.
+    /// Resolves what a caller wrote: a path below the base, or a full URL below it.
     pub(crate) fn join(&self, text: &str) -> Result<Url, Error> {
         let outside = || refused("the `url` is not below the address of this tool".to_owned());
         if is_dots(text.split(['?', '#']).next().unwrap_or_default()) || text.contains('\\') {
@@ -56,7 +55,7 @@ impl Base {
         if url.origin() == self.url.origin() && below && plain { Ok(url) } else { Err(outside()) }
     }
 
-    /// The address of a path below this one.
+    /// The URL of a path below the base.
     pub(super) fn with(&self, path: &Path, query: &[String]) -> Result<Url, Error> {
         let mut url = self.url.clone();
         let wanted = format!("{}{}", self.path, path.text);
@@ -67,8 +66,8 @@ impl Base {
         if !all.is_empty() {
             url.set_query(Some(&all.join("&")));
         }
-        // The parser takes out `.` and `..`, and a path that it changed is not
-        // the one that was asked for.
+        // The parser removes `.` and `..`; a path that it changed is not the one that was
+        // asked for.
         let below = url.path() == wanted
             && (self.path.is_empty()
                 || url.path() == self.path
@@ -81,14 +80,14 @@ impl Base {
     }
 }
 
-/// A path with its arguments, and what its template says of the query.
+/// A path with its arguments filled in, and the query pairs of its template.
 pub(super) struct Path {
     text: String,
     query: Vec<String>,
 }
 
-/// The parts of a template: the path, and the pairs of its query. `#…` only
-/// tells operations of one address apart.
+/// Splits a template into path and query pairs. A fragment only serves to distinguish
+/// operations with the same path.
 pub(crate) fn parts(template: &str) -> (&str, impl Iterator<Item = &str>) {
     let template = template.split('#').next().unwrap_or_default();
     let (path, query) = template.split_once('?').unwrap_or((template, ""));
@@ -110,8 +109,8 @@ pub(super) fn build<'a>(
         text.clear();
     }
     let mut query = Vec::new();
-    // What is always sent, and what a part of the path repeats; a parameter of
-    // the query writes its own pair.
+    // Constant pairs, and those that repeat a part of the path; a query parameter writes
+    // its own pair.
     let in_path = |name: &str| {
         let known = |place: &ParameterPlan| place.location == Location::Path && place.name == name;
         plan.parameters.iter().any(known)
@@ -129,7 +128,7 @@ pub(crate) fn names_of(template: &str) -> impl Iterator<Item = &str> {
     template.split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0))
 }
 
-/// Writes one segment of a template with its values.
+/// Fills one segment of a template.
 fn fill<'a>(
     segment: &str,
     plan: &Plan,
@@ -184,7 +183,7 @@ fn written(place: &ParameterPlan, value: &Value) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Whether a text is `.` or `..`, also once or twice encoded.
+/// Whether a text is `.` or `..`, even percent-encoded once or twice.
 fn is_dots(text: &str) -> bool {
     if !text.contains(['.', '%']) {
         return false;
@@ -192,13 +191,12 @@ fn is_dots(text: &str) -> bool {
     let once = percent_decode_str(text).decode_utf8_lossy();
     let twice = percent_decode_str(&once).decode_utf8_lossy();
     [text, &once, &twice].iter().any(|text| {
-        // `..;x` is `..` to some servers, and a slash inside is one to all.
+        // Some servers treat `..;x` as `..`, and all treat a slash as a separator.
         text.split(['/', ';']).any(|part| matches!(part, "." | ".."))
     })
 }
 
-/// Writes text of a template: encoded where it has to be, and left alone where
-/// it is.
+/// Percent-encodes literal text of a template, and leaves existing escapes alone.
 fn literal(text: &str, written: &mut String) {
     const PLAIN: &[u8] = b"-._~!$'()*,;:@%=&+";
     for c in text.chars() {

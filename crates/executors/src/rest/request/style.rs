@@ -1,16 +1,15 @@
-//! How a value is written in a path, a query, a header or a cookie.
+//! Parameter serialization styles for path, query, headers and cookies.
 
 use serde_json::Value;
 
 use super::encode;
 use crate::rest::plan::{Location, ParameterPlan, Style};
 
-/// One value as text. Lists and objects inside of others have no style: they
-/// are JSON.
+/// One value as text. Nested arrays and objects have no style and are written as JSON.
 pub(super) fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        // JSON has one kind of number; `5.0` for an integer is 5.
+        // JSON has only one number type; `5.0` for an integer is 5.
         Value::Number(number) => match number.as_f64() {
             Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15 => {
                 format!("{float:.0}")
@@ -22,7 +21,7 @@ pub(super) fn scalar(value: &Value) -> String {
     }
 }
 
-/// All texts in a value, as they are written.
+/// All scalars in a value, as text.
 pub(super) fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::Array(items) => items.iter().map(scalar).collect(),
@@ -33,7 +32,7 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
     }
 }
 
-/// A value in a path, after its template's text.
+/// A value in a path, after the template's literal text.
 pub(super) fn path(
     place: &ParameterPlan,
     value: &Value,
@@ -76,7 +75,7 @@ pub(super) fn path(
     }
 }
 
-/// A value in a header: never encoded.
+/// A header value, which is not percent-encoded.
 pub(super) fn text(place: &ParameterPlan, value: &Value) -> String {
     if place.json {
         return value.to_string();
@@ -84,7 +83,7 @@ pub(super) fn text(place: &ParameterPlan, value: &Value) -> String {
     path(&ParameterPlan { style: Some(Style::Simple), ..place.clone() }, value, str::to_owned)
 }
 
-/// A value in a query or a cookie: `name=value`, encoded, none or several.
+/// Query or cookie pairs: zero or more encoded `name=value`.
 pub(super) fn pairs(place: &ParameterPlan, value: &Value) -> Vec<String> {
     if place.json {
         return vec![format!(
@@ -108,8 +107,8 @@ pub(super) fn pairs(place: &ParameterPlan, value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A value as pairs of a name and what stands behind it, not encoded; several
-/// texts behind one name are separated as the style says.
+/// A value as unencoded pairs of name and texts; the style decides how several texts
+/// under one name are separated.
 pub(super) fn form_pairs(
     name: &str,
     value: &Value,
@@ -140,7 +139,7 @@ pub(super) fn form_pairs(
     }
 }
 
-/// `name[key][inner]=value`.
+/// `deepObject`: `name[key][inner]=value`.
 fn deep(name: &str, value: &Value, pairs: &mut Vec<(String, Vec<String>)>) {
     match value {
         Value::Object(map) => {
@@ -149,7 +148,7 @@ fn deep(name: &str, value: &Value, pairs: &mut Vec<(String, Vec<String>)>) {
         Value::Array(items) => {
             let nested = items.iter().any(|item| item.is_object() || item.is_array());
             for (at, item) in items.iter().enumerate() {
-                // Objects need to be told apart; plain values do not.
+                // Objects in an array need their index; scalars do not.
                 let name = if nested { format!("{name}[{at}]") } else { format!("{name}[]") };
                 deep(&name, item, pairs);
             }
@@ -159,7 +158,7 @@ fn deep(name: &str, value: &Value, pairs: &mut Vec<(String, Vec<String>)>) {
     }
 }
 
-/// What stands between texts behind one name, encoded.
+/// The encoded separator between texts under one name.
 pub(super) fn separator(style: Style) -> &'static str {
     match style {
         Style::SpaceDelimited => "%20",

@@ -1,4 +1,4 @@
-//! An answer that is no success: its kind, and the API's own words for the model.
+//! Error responses: maps the status to a kind of error, and quotes the API's message.
 
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, StatusCode};
@@ -10,10 +10,10 @@ use super::header;
 use crate::outbound::of_status;
 use crate::rest::schema::brief;
 
-/// How much of what an API says about a failure a model reads.
+/// Maximum length of the API's message in the feedback to the model.
 const MAX_SAID: usize = 1_000;
 
-/// The error of an answer that is no success, with the API's own words.
+/// The error for an unsuccessful response, with the API's own message.
 pub(super) fn of(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> Error {
     if let (true, Some(location)) = (status.is_redirection(), header(headers, LOCATION.as_str())) {
         return redirected(url, status, headers, location);
@@ -23,7 +23,7 @@ pub(super) fn of(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8
     if said.is_empty() {
         return error;
     }
-    // The default texts of these kinds have no room for what the API says.
+    // The default texts of these kinds do not quote the API.
     let feedback = match error.kind() {
         ErrorKind::UpstreamRejected => Text::both(
             format!("The service refused the request ({status}): {said}"),
@@ -50,13 +50,13 @@ pub(super) fn of(url: &Url, status: StatusCode, headers: &HeaderMap, bytes: &[u8
     error.with_feedback(feedback)
 }
 
-/// A redirect that was not followed: what changes something is not sent twice.
+/// A redirect that was not followed, because requests with side effects are not repeated.
 fn redirected(url: &Url, status: StatusCode, headers: &HeaderMap, location: &str) -> Error {
     let target = url.join(location).map_or_else(|_| location.to_owned(), String::from);
     let target = brief(&target, MAX_SAID);
     let error = of_status(url, status, headers, &format!("it leads to {target}"));
     error.with_feedback(match status.as_u16() {
-        // The request was taken; what came of it is elsewhere.
+        // The request succeeded; the result is at another URL.
         303 => Text::both(
             format!(
                 "The service took the request, and says that the answer is at {target}. That was \
@@ -73,8 +73,7 @@ fn redirected(url: &Url, status: StatusCode, headers: &HeaderMap, location: &str
     })
 }
 
-/// What an API says about a failure: RFC 9457's problem, or what others write
-/// in its place.
+/// The error message in a body: RFC 9457 problem details, or common alternatives.
 fn said(headers: &HeaderMap, bytes: &[u8]) -> String {
     let kind = header(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
     let json = serde_json::from_slice::<Value>(bytes).ok();
@@ -89,7 +88,7 @@ fn said(headers: &HeaderMap, bytes: &[u8]) -> String {
     brief(&text, MAX_SAID)
 }
 
-/// The message in an error of JSON.
+/// The message in a JSON error.
 fn message(value: &Value) -> Option<String> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::trim);
     let own = |key: &str| text(key).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -118,7 +117,7 @@ fn message(value: &Value) -> Option<String> {
             } else {
                 parts.extend(first.into_iter().find_map(own));
             }
-            // Which fields are wrong is what a model needs most.
+            // A model most needs to know which fields are wrong.
             match inner {
                 Some(inner @ Value::Object(_)) if parts.is_empty() => parts.extend(message(inner)),
                 Some(inner) => parts.push(inner.to_string()),
@@ -130,8 +129,7 @@ fn message(value: &Value) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// The message in an error of XML: the text of the first element that is called
-/// like one.
+/// The message in an XML error: the text of the first element with a matching name.
 fn in_xml(text: &str) -> String {
     const NAMES: [&str; 7] =
         ["message", "faultstring", "detail", "errormessage", "description", "title", "error"];

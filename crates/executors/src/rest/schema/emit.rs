@@ -1,11 +1,10 @@
-//! Puts together the schema of one tool.
+//! Assembles the schema of one tool within a size limit.
 //!
-//! A model pays for every byte of it, with every call. So what is used once is
-//! written where it is used, what is used again is written once under `$defs`,
-//! descriptions are cut, and a schema that is still too large loses, from the
-//! inside out, the properties that nobody has to set, and then what its largest
-//! parts say ([`super::squeeze`]). What is left still takes every value that the
-//! API takes.
+//! Every byte costs tokens in every request to a model. So a schema used once is inlined,
+//! a shared one is written once under `$defs`, and descriptions are shortened. A schema
+//! that is still too large loses optional properties, innermost first, and then the
+//! details of its largest parts ([`super::squeeze`]). The rest still accepts every value
+//! that the API accepts.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -15,40 +14,40 @@ use super::html;
 use super::squeeze::{squeeze, stub, written};
 use super::{NUMBER, Shaper, required_of};
 
-/// Beyond this, a schema that is used once is written under `$defs` as well.
+/// Beyond this nesting, even a schema used once goes to `$defs`.
 const MAX_INLINE_NESTING: usize = 28;
-/// The engine takes 64 levels.
+/// The engine accepts 64 levels.
 const MAX_NESTING: usize = 52;
-/// A schema of no more bytes is written wherever it is used.
+/// A schema of at most this size is inlined everywhere.
 const SMALL: usize = 100;
 const OUTLINE: &str = "the schema is large; only the types of the arguments are told";
 const LEFT_OUT: &str = "the schema is large; fields that nobody has to set were left out";
 
-/// Keywords whose value is one schema.
+/// Keywords whose value is a single schema.
 const ONE: [&str; 8] =
     ["items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"];
 
-/// How large a schema may be.
+/// Limits of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Characters of one description.
+    /// Maximum length of one description in characters.
     pub(crate) description: usize,
-    /// Bytes of the whole, as JSON.
+    /// Maximum size as JSON, in bytes.
     pub(crate) bytes: usize,
 }
 
-/// How much is left of a schema that is too large.
+/// How far a schema that is too large is cut.
 #[derive(Clone, Copy)]
 struct Cut {
     description: usize,
-    /// Objects inside each other, beyond which only what is required stays.
+    /// Nesting of objects below which only required properties are kept.
     depth: usize,
-    /// The same for descriptions.
+    /// Nesting below which descriptions are dropped.
     described: usize,
 }
 
 impl Shaper<'_> {
-    /// The schema of a tool from a shaped one, and what had to be cut.
+    /// The tool's schema from a shaped one, and what was cut.
     pub(crate) fn emit(&mut self, root: &Value, bounds: Bounds) -> Emitted {
         let all = usize::MAX;
         let short = bounds.description.min(100);
@@ -63,9 +62,9 @@ impl Shaper<'_> {
             Cut { description: 0, depth: 1, described: 0 },
             Cut { description: 0, depth: 0, described: 0 },
         ];
-        // What is larger is not worth squeezing while less of it can be told.
+        // A schema still larger than this is cut further rather than squeezed.
         let largest = bounds.bytes.saturating_mul(2);
-        // The most that can be told, and what to begin with where nothing fits.
+        // The fullest version within the limit, or else a start for squeezing.
         let mut start = None;
         for (at, cut) in cuts.into_iter().enumerate() {
             let is_last = at + 1 == cuts.len();
@@ -86,7 +85,7 @@ impl Shaper<'_> {
         Emitted { schema, cut: left_out.into_iter().chain(done).collect() }
     }
 
-    /// The names and types of all arguments, for a schema that is far too large.
+    /// Only the names and types of all arguments, for a schema that is far too large.
     fn outline(&mut self, root: &Value) -> Value {
         let mut outline = stub(root, root);
         let properties = root.get("properties").and_then(Value::as_object);
@@ -106,7 +105,7 @@ impl Shaper<'_> {
         outline
     }
 
-    /// What is odd about the parts of a shaped schema.
+    /// Warnings about all parts of a shaped schema.
     pub(crate) fn notes_of(&mut self, root: &Value) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let mut found = numbers_in(root);
@@ -124,7 +123,7 @@ impl Shaper<'_> {
         notes
     }
 
-    /// None where it is far too large.
+    /// `None` if it is far too large.
     fn emit_cut(&mut self, root: &Value, cut: Cut, most: usize) -> Option<Value> {
         let uses = self.count(root, cut, most)?;
         let mut names = Names::default();
@@ -144,7 +143,7 @@ impl Shaper<'_> {
         Some(schema)
     }
 
-    /// How often each target is used, and how deep at first.
+    /// How often each target is used, and how deep it first occurs.
     fn count(&mut self, root: &Value, cut: Cut, most: usize) -> Option<HashMap<usize, Used>> {
         let mut uses: HashMap<usize, Used> = HashMap::new();
         let mut queue = VecDeque::new();
@@ -172,10 +171,10 @@ impl Shaper<'_> {
     }
 }
 
-/// A schema as it is given to a tool.
+/// A finished schema.
 pub(crate) struct Emitted {
     pub(crate) schema: Value,
-    /// What had to be left out.
+    /// What was left out.
     pub(crate) cut: Vec<String>,
 }
 
@@ -184,7 +183,7 @@ struct Used {
     depth: usize,
 }
 
-/// Names of definitions, in the order in which they were first needed.
+/// Names of definitions, in order of first use.
 #[derive(Default)]
 struct Names {
     order: Vec<(usize, String)>,
@@ -219,8 +218,7 @@ struct Write<'s, 'd> {
 }
 
 impl Write<'_, '_> {
-    /// A copy of a shaped schema. `depth` counts objects inside each other,
-    /// `nesting` levels of JSON.
+    /// Copies a shaped schema. `depth` counts nested objects, `nesting` levels of JSON.
     fn copy(&mut self, value: &Value, depth: usize, nesting: usize) -> Option<Value> {
         let Value::Object(map) = value else { return Some(value.clone()) };
         if nesting > MAX_NESTING {
@@ -254,7 +252,7 @@ impl Write<'_, '_> {
                         }
                         kept.insert(name.clone(), self.copy(property, depth + 1, nesting + 2)?);
                     }
-                    // Without them, what was left out would be refused.
+                    // Otherwise the omitted properties would be rejected.
                     Value::Object(kept)
                 }
                 ("patternProperties" | "dependentSchemas", Value::Object(all)) => {
@@ -311,7 +309,7 @@ impl Write<'_, '_> {
     }
 }
 
-/// All references in a shaped schema that are reached, with their depth.
+/// All reachable references in a shaped schema, with their depth.
 fn references(
     value: &Value,
     depth: usize,
@@ -347,7 +345,7 @@ fn references(
     }
 }
 
-/// Whether a schema is written wherever it is used.
+/// Whether a schema is inlined everywhere.
 pub(super) fn is_small(shaped: &Value) -> bool {
     size(shaped) <= SMALL && numbers_in(shaped).is_empty()
 }
@@ -358,9 +356,9 @@ fn numbers_in(value: &Value) -> Vec<usize> {
     found.into_iter().map(|(number, _)| number).collect()
 }
 
-/// The beginning of a text, as one line. It ends with a sentence or a word.
+/// The beginning of a text on one line, cut at the end of a sentence or word.
 pub(crate) fn brief(text: &str, most: usize) -> String {
-    // Far more than is shown: a text may be mostly tags.
+    // Far more than is shown, since a text may be mostly tags.
     let text = &text[..text.floor_char_boundary(most.saturating_mul(32).max(1_024))];
     let text = &*html::text(text);
     let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -397,14 +395,14 @@ pub(crate) fn brief(text: &str, most: usize) -> String {
     format!("{}…", shown[..word].trim_end())
 }
 
-/// Whether a model reads what nobody sees: signs that steer a terminal, turn the
-/// direction of a text, or spell words without showing them.
+/// Whether a character is invisible to people but not to models (prompt injection):
+/// control characters, bidirectional overrides and tag characters.
 fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The bytes of a value as JSON, about.
+/// Approximate size of a value as JSON.
 fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,

@@ -1,12 +1,11 @@
-//! Descriptions that are written in HTML become text.
+//! Strips HTML from descriptions.
 //!
-//! Only what HTML calls a tag is taken for one: `<id>` and `List<String>` are
-//! what they look like. Tags that begin a line become a space, and references to
-//! characters (`&amp;`) the characters.
+//! Only known tag names count as tags: `<id>` and `List<String>` stay. Block tags become
+//! a space, and character references (`&amp;`) the characters.
 
 use std::borrow::Cow;
 
-/// Tags that stand between words.
+/// Block tags, which separate words.
 const BLOCKS: [&str; 30] = [
     "blockquote",
     "br",
@@ -39,12 +38,12 @@ const BLOCKS: [&str; 30] = [
     "tr",
     "ul",
 ];
-/// Tags inside of a line.
+/// Inline tags.
 const INLINE: [&str; 24] = [
     "a", "abbr", "b", "big", "cite", "code", "em", "font", "i", "kbd", "label", "mark", "nobr",
     "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "tt", "u", "var",
 ];
-/// What stands inside of these is not for readers.
+/// Elements whose content is dropped.
 const UNSEEN: [&str; 2] = ["script", "style"];
 const ENTITIES: [(&str, &str); 12] = [
     ("amp", "&"),
@@ -60,10 +59,10 @@ const ENTITIES: [(&str, &str); 12] = [
     ("rdquo", "”"),
     ("rsquo", "’"),
 ];
-/// The longest reference to a character, without its `&`.
+/// Maximum length of a character reference, without its `&`.
 const MAX_ENTITY: usize = 10;
 
-/// The text of what may be HTML.
+/// The plain text of what may be HTML.
 pub(super) fn text(written: &str) -> Cow<'_, str> {
     if !written.contains(['<', '&']) {
         return Cow::Borrowed(written);
@@ -82,7 +81,7 @@ pub(super) fn text(written: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Passes over a tag; what is none stays. Returns what comes after.
+/// Skips a tag; anything else stays. Returns the rest.
 fn tag<'t>(rest: &'t str, out: &mut String) -> &'t str {
     if let Some(comment) = rest.strip_prefix("<!--") {
         return comment.find("-->").map_or("", |end| &comment[end + 3..]);
@@ -109,8 +108,7 @@ fn tag<'t>(rest: &'t str, out: &mut String) -> &'t str {
     after
 }
 
-/// Reads a reference to a character; what is none stays. Returns what comes
-/// after.
+/// Decodes a character reference; anything else stays. Returns the rest.
 fn entity<'t>(rest: &'t str, out: &mut String) -> &'t str {
     let within = rest.len().min(MAX_ENTITY + 2);
     let end = rest.as_bytes()[..within].iter().position(|byte| *byte == b';');

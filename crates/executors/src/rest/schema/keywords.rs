@@ -1,4 +1,4 @@
-//! What single keywords of a schema become.
+//! Translates single schema keywords.
 
 use std::collections::HashSet;
 
@@ -8,19 +8,19 @@ use super::{Direction, Shaper};
 use crate::rest::document::At;
 use crate::rest::media::{self, Form};
 
-/// Texts in these formats are checked; the others only add words.
+/// Formats that are validated; others are documentation only.
 const FORMATS: [&str; 9] =
     ["date", "date-time", "time", "email", "uri", "uuid", "ipv4", "ipv6", "hostname"];
-/// More values than this are no choice that a model makes.
+/// An enum with more values is dropped; no model would choose from it.
 const MAX_ENUM: usize = 1_000;
 
-/// Whether null is one of the values, in the words of 3.0 and before.
+/// Whether null is allowed, by OpenAPI 3.0 and older.
 pub(super) fn nullable(map: &Map<String, Value>) -> bool {
     ["nullable", "x-nullable"].iter().any(|key| map.get(*key) == Some(&Value::Bool(true)))
 }
 
 impl<'d> Shaper<'d> {
-    /// Everything but `allOf`, `oneOf` and `anyOf`.
+    /// All keywords except `allOf`, `oneOf` and `anyOf`.
     pub(super) fn keywords(
         &mut self,
         at: At<'d>,
@@ -153,7 +153,7 @@ impl<'d> Shaper<'d> {
         {
             let limit = map.get(word).filter(|limit| limit.is_number());
             match (map.get(exclusive), limit) {
-                // As 3.0 and draft 4 have it.
+                // As in OpenAPI 3.0 and draft 4.
                 (Some(Value::Bool(true)), Some(limit)) => {
                     out.insert(exclusive.to_owned(), limit.clone());
                 }
@@ -164,7 +164,7 @@ impl<'d> Shaper<'d> {
                 _ => {}
             }
         }
-        // Fractions are not exact, so only whole numbers divide reliably.
+        // Fractions are inexact in floating point, so only integers are kept.
         if let Some(step) = map.get("multipleOf").and_then(Value::as_u64).filter(|step| *step > 1) {
             out.insert("multipleOf".to_owned(), json!(step));
         }
@@ -201,7 +201,7 @@ impl<'d> Shaper<'d> {
             Some(Value::Bool(false)) => {
                 out.insert("additionalProperties".to_owned(), json!(false));
             }
-            // What says nothing need not be said.
+            // An empty schema says nothing.
             Some(Value::Object(inner)) if !inner.is_empty() => {
                 let shaped = self.any(At { value: &map["additionalProperties"], ..at });
                 out.insert("additionalProperties".to_owned(), shaped);
@@ -209,7 +209,7 @@ impl<'d> Shaper<'d> {
             _ => {}
         }
         for word in ["items", "contains", "propertyNames", "not", "if", "then", "else"] {
-            // In an answer these only refuse; and a list of items is draft 4's.
+            // In a response these only restrict; an array of `items` is draft 4's.
             let wanted = word == "items" || self.direction != Direction::Response;
             if let Some(part) = at.get(word).filter(|part| wanted && !part.value.is_array()) {
                 let shaped = self.any(part);
@@ -236,7 +236,7 @@ impl<'d> Shaper<'d> {
         }
     }
 
-    /// Bytes: as text or in base64, so that a model can write both.
+    /// Binary data: as text or base64, so that a model can write either.
     fn file(&mut self, map: &Map<String, Value>) -> Map<String, Value> {
         let text = map.get("description").and_then(Value::as_str).map(str::trim);
         let text = text.filter(|text| !text.is_empty()).unwrap_or("A file.");
@@ -253,7 +253,7 @@ impl<'d> Shaper<'d> {
     }
 }
 
-/// A file as an argument.
+/// The schema of a file argument.
 pub(crate) fn file_schema(description: &str) -> Value {
     json!({
         "type": "object",
@@ -269,20 +269,20 @@ pub(crate) fn file_schema(description: &str) -> Value {
     })
 }
 
-/// Whether a schema means bytes.
+/// Whether a schema describes binary data.
 pub(super) fn is_file(map: &Map<String, Value>) -> bool {
     let text = |key: &str| map.get(key).and_then(Value::as_str);
     text("type") == Some("file")
         || text("type") == Some("string") && text("format") == Some("binary")
-        // 3.1: bytes as they are, for instance `image/png`. Text is text, and
-        // what is encoded is the caller's to encode.
+        // OpenAPI 3.1: raw bytes, for instance `image/png`. Text is text, and encoded
+        // content is encoded by the caller.
         || text("contentMediaType")
             .is_some_and(|kind| matches!(media::form(kind), Form::Bytes))
             && text("contentEncoding").is_none_or(|encoding| encoding == "binary")
             && text("type").is_none_or(|kind| kind == "string")
 }
 
-/// A value as its type wants it: `enum: [1, 2]` for a string means texts.
+/// Converts a value to its declared type: `enum: [1, 2]` for a string means strings.
 fn as_type(value: &Value, types: Option<&Value>) -> Value {
     match (types.and_then(Value::as_str), value) {
         (Some("string"), Value::Number(number)) => json!(number.to_string()),
@@ -299,8 +299,8 @@ fn as_type(value: &Value, types: Option<&Value>) -> Value {
     }
 }
 
-/// Keeps a default that fits. It tells the model what the API assumes; a wrong
-/// one would mislead it.
+/// Keeps a valid default, which tells the model what the API assumes. An invalid one
+/// would mislead it.
 fn default(map: &Map<String, Value>, out: &mut Map<String, Value>) {
     let Some(value) = map.get("default") else { return };
     let value = as_type(value, out.get("type"));
@@ -336,7 +336,7 @@ fn default(map: &Map<String, Value>, out: &mut Map<String, Value>) {
     }
 }
 
-/// Whether a schema demands a property that it does not allow.
+/// Whether a schema requires a property that it does not allow.
 fn impossible(map: &Map<String, Value>, name: &str) -> bool {
     let alone = !["allOf", "anyOf", "oneOf", "patternProperties"]
         .iter()
@@ -345,7 +345,7 @@ fn impossible(map: &Map<String, Value>, name: &str) -> bool {
     alone && !known && map.get("additionalProperties") == Some(&Value::Bool(false))
 }
 
-/// A number of things. Some documents write `1.0` or `"1"`.
+/// A count. Some documents write `1.0` or `"1"`.
 fn count(value: &Value) -> Option<Number> {
     match value {
         Value::Number(number) => number

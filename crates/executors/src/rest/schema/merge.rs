@@ -1,7 +1,7 @@
-//! `allOf`: two schemas that both hold become one.
+//! Merges the members of `allOf` into one schema.
 //!
-//! Models read one object with all its properties better than a list of partial
-//! ones. What cannot be said in one schema stays an `allOf`.
+//! Models read one object with all its properties better than a list of partial ones.
+//! What one schema cannot express stays an `allOf`.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::NUMBER;
 
-/// A schema that says what both say.
+/// A schema equivalent to both.
 pub(super) fn both(first: Value, second: Value) -> Value {
     let (Value::Object(first), Value::Object(second)) = (first, second) else { return json!({}) };
     if first.is_empty() {
@@ -22,7 +22,7 @@ pub(super) fn both(first: Value, second: Value) -> Value {
         return separate(first, second);
     }
     let clash = |key: &str| first.get(key).zip(second.get(key)).is_some_and(|(a, b)| a != b);
-    // Two sets of alternatives, or of conditions, are not one.
+    // Two sets of alternatives, or of conditions, cannot be merged.
     if [
         "anyOf",
         "allOf",
@@ -55,8 +55,7 @@ pub(super) fn both(first: Value, second: Value) -> Value {
             Some(known) => *known = keyword(&key, known.take(), value),
         }
     }
-    // Each side counts its own properties only; together they would refuse
-    // each other's.
+    // Each side counts only its own properties; together they would reject each other's.
     if out.get("additionalProperties") == Some(&Value::Bool(false)) && out.contains_key("anyOf") {
         out.shift_remove("additionalProperties");
     }
@@ -85,7 +84,7 @@ fn keyword(key: &str, first: Value, second: Value) -> Value {
         ("enum", Value::Array(first), Value::Array(second)) => {
             let shared: Vec<Value> =
                 first.iter().filter(|value| second.contains(value)).cloned().collect();
-            // No value at all is a mistake of the document.
+            // An empty intersection is a mistake in the document.
             Value::Array(if shared.is_empty() { second } else { shared })
         }
         ("items", first, second) => both(first, second),
@@ -105,15 +104,15 @@ fn keyword(key: &str, first: Value, second: Value) -> Value {
         ("maximum" | "exclusiveMaximum" | "maxLength" | "maxItems" | "maxProperties", a, b) => {
             if a.as_f64() <= b.as_f64() { a } else { b }
         }
-        // The outer words are nearer.
+        // The outer keyword takes precedence.
         (_, first, _) => first,
     }
 }
 
-/// Two schemas have no type in common.
+/// Two schemas without a common type.
 struct Disjoint;
 
-/// The types that both allow; none where neither says one.
+/// The types that both allow; `None` if neither has a `type`.
 fn types(first: Option<&Value>, second: Option<&Value>) -> Result<Option<Value>, Disjoint> {
     let (Some(first), Some(second)) = (first, second) else {
         return Ok(first.or(second).cloned());
@@ -140,7 +139,7 @@ fn separate(first: Map<String, Value>, second: Map<String, Value>) -> Value {
     let mut all = Vec::new();
     let mut out = Map::new();
     for mut one in [first, second] {
-        // What is said once for the whole stays in front.
+        // A description of the whole stays in front.
         if let Some(text) = one.shift_remove("description") {
             out.entry("description").or_insert(text);
         }

@@ -1,8 +1,8 @@
-//! Makes a schema fit that is too large even with what is required alone.
+//! Squeezes a schema that is too large even with only its required properties.
 //!
-//! Its largest parts keep their type and their description, and lose what they
-//! say besides; the names of the arguments stay. Only where those alone are too
-//! many, descriptions go, and the last arguments that nobody has to set.
+//! Its largest parts keep their type and description, and lose the rest; the names of the
+//! arguments stay. Only if those alone are too many, descriptions are dropped, and then
+//! the last optional arguments.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,20 +13,20 @@ use serde_json::{Map, Value};
 use super::emit::brief;
 use super::required_of;
 
-/// How much is said of a part that lost the rest.
+/// Maximum length of the description of a squeezed part.
 const DESCRIBED: usize = 100;
-/// How many names a note has.
+/// Maximum number of names in a warning.
 const NAMED: usize = 5;
 
-/// The bytes of a value as JSON.
+/// Size of a value as JSON.
 pub(super) fn written(value: &(impl Serialize + ?Sized)) -> usize {
     let mut count = Count(0);
-    // What counts never fails, and a schema has no keys but texts.
+    // Counting never fails, and a JSON value has only string keys.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
 }
 
-/// Counts what is written.
+/// A writer that counts bytes.
 struct Count(usize);
 
 impl io::Write for Count {
@@ -40,7 +40,7 @@ impl io::Write for Count {
     }
 }
 
-/// What is left of a schema: its type, and what its place says of it.
+/// A stub of a schema: its type, and a description.
 pub(super) fn stub(schema: &Value, place: &Value) -> Value {
     let mut left = Map::new();
     if let Some(kind) = schema.get("type") {
@@ -54,8 +54,8 @@ pub(super) fn stub(schema: &Value, place: &Value) -> Value {
     Value::Object(left)
 }
 
-/// The schema with no more than these bytes, and what was done to it. What is
-/// required stays, however much that is.
+/// The schema squeezed to at most this many bytes, and what was done. Required parts
+/// stay, even if the limit is exceeded.
 pub(super) fn squeeze(mut schema: Value, most: usize) -> (Value, Vec<String>) {
     let (mut cut, mut gone) = (BTreeSet::new(), Vec::new());
     loop {
@@ -99,21 +99,21 @@ fn note(what: &str, names: &[String]) -> Option<String> {
     (!names.is_empty()).then_some(text)
 }
 
-/// A part of a schema that can lose what it says.
+/// A part of a schema that can be squeezed.
 struct Part {
     pointer: String,
     saves: usize,
 }
 
 impl Part {
-    /// The name that people know it by: that of the argument or the definition.
+    /// The argument or definition that it belongs to, for messages.
     fn shown(&self) -> String {
         let name = self.pointer.split('/').nth(2).unwrap_or_default();
         name.replace("~1", "/").replace("~0", "~")
     }
 }
 
-/// Which parts are cut: the smallest that is enough alone, else the largest.
+/// Which parts to squeeze: the smallest that suffices alone, else the largest ones.
 fn choose(mut parts: Vec<Part>, over: usize) -> Vec<Part> {
     let enough = parts.iter().enumerate().filter(|(_, part)| part.saves >= over);
     if let Some((at, _)) = enough.min_by_key(|(_, part)| part.saves) {
@@ -133,8 +133,8 @@ fn choose(mut parts: Vec<Part>, over: usize) -> Vec<Part> {
     chosen
 }
 
-/// The bytes of a schema, and all parts of it that take more values when they
-/// say less. What is under `not` and `if` would take fewer.
+/// The size of a schema, and all its parts that accept more values when they say less.
+/// Under `not` and `if` they would accept fewer.
 fn measure(schema: &Value, pointer: &mut String, found: &mut Vec<Part>) -> usize {
     let Value::Object(map) = schema else { return written(schema) };
     let mut bytes = 2 + map.len().saturating_sub(1);
@@ -179,8 +179,8 @@ fn part(schema: &Value, keys: &[&str], pointer: &mut String, found: &mut Vec<Par
     bytes
 }
 
-/// Takes descriptions of arguments away, the last first, until enough is saved;
-/// returns whether there were any.
+/// Drops descriptions of arguments, last first, until enough is saved; returns whether
+/// there were any.
 fn undescribe(schema: &mut Value, over: usize) -> bool {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return false };
     let mut saved = 0;
@@ -194,8 +194,7 @@ fn undescribe(schema: &mut Value, over: usize) -> bool {
     saved > 0
 }
 
-/// Takes arguments away that nobody has to set, the last first, until enough is
-/// saved; returns their names.
+/// Drops optional arguments, last first, until enough is saved; returns their names.
 fn leave_out(schema: &mut Value, over: usize) -> Vec<String> {
     let required: BTreeSet<String> = required_of(schema).into_iter().map(str::to_owned).collect();
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return Vec::new() };
@@ -212,7 +211,7 @@ fn leave_out(schema: &mut Value, over: usize) -> Vec<String> {
     gone
 }
 
-/// Takes definitions away that nothing refers to.
+/// Removes definitions without references.
 fn prune(schema: &mut Value) {
     let Some(Value::Object(defs)) = schema.get("$defs") else { return };
     let mut used = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Answers that end in unusual ways: connections that do not close, errors in the
-//! middle, refusals, nothing at all.
+//! Model responses that end in unusual ways: connections that stay open, errors in
+//! mid-stream, refusals, empty answers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

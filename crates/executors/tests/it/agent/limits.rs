@@ -1,4 +1,4 @@
-//! What stops an agent, and what it says then.
+//! Limits and budgets of an agent run, and its answer when one is reached.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Runs that were cut off and go on.
+//! Interrupted runs that are resumed.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

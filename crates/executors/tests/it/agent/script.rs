@@ -1,4 +1,4 @@
-//! A model that says what it was told to say, and a desk of tools for it.
+//! A scripted model, and tools for its agents.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Agents that call agents (S4.12), and the events of it.
+//! Agents that call agents, and the events of that (S4.12).
 
 use serde_json::json;
 use windlass::{Context, ErrorKind, EventBody};

@@ -1,4 +1,4 @@
-//! Answers that are too slow, too large or not what they seem.
+//! Responses that are too slow, too large (zip bombs) or not what they seem.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};

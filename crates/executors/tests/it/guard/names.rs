@@ -1,4 +1,4 @@
-//! Names: what they resolve to, and how often they are asked.
+//! DNS: which addresses names resolve to, DNS rebinding, and the number of lookups.
 
 use std::net::IpAddr;
 use std::process::Command;

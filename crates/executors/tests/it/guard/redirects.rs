@@ -1,4 +1,4 @@
-//! Redirects: where they may lead, and what goes along.
+//! Redirect policy: where redirects may lead, and which headers go along.
 
 use http::Method;
 use windlass::{ErrorKind, Secret};

@@ -1,4 +1,4 @@
-//! Encrypted connections.
+//! TLS connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

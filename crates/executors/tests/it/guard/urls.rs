@@ -1,4 +1,4 @@
-//! Literal addresses in every notation that somebody has come up with.
+//! Literal addresses in every known notation.
 
 use windlass::ErrorKind;
 use windlass_executors::outbound::{Outbound, OutboundPolicy};

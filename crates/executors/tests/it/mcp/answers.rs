@@ -1,5 +1,5 @@
-//! Answers that cannot be read, that are too large, or that are no answers: one
-//! clear error each, at once, and the server goes on.
+//! Responses that are unreadable, too large, or no responses at all: each causes one
+//! clear error at once, and the server stays usable.
 
 use std::time::{Duration, Instant};
 

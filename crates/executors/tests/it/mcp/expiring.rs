@@ -1,4 +1,4 @@
-//! A server over HTTP that forgets its sessions.
+//! An HTTP server whose sessions expire.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

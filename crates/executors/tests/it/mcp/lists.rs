@@ -1,4 +1,4 @@
-//! What is known of a server's tools: lists that are odd, cut off, or too old.
+//! Lists of tools that are malformed, truncated or stale.
 
 use std::sync::Arc;
 use std::time::Duration;

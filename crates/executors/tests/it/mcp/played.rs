@@ -1,5 +1,4 @@
-//! A server that plays whatever a test needs, as a process of its own: this test
-//! binary, started again.
+//! A scripted MCP server in a process of its own: this test binary, started again.
 
 use std::collections::HashSet;
 use std::io::{BufRead, Write};

@@ -1,4 +1,4 @@
-//! Processes of servers: what they know, and that none is left behind.
+//! Child processes: their environment, and that none is left behind.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

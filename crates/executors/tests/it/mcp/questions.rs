@@ -1,4 +1,4 @@
-//! What a server asks in the middle of a call reaches whoever made it, and nobody
+//! Elicitation and sampling: a server's request reaches whoever made the call, and nobody
 //! else.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A server over HTTP that answers calls as it is told to, byte by byte.
+//! A scripted HTTP server that answers calls byte by byte.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

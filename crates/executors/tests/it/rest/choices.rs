@@ -1,4 +1,4 @@
-//! What options choose, what tools are called, and where they go.
+//! Import options, names of tools, and base URLs.
 
 use serde_json::{Value, json};
 use windlass::Approval;

@@ -1,5 +1,5 @@
-//! Documents of real services. They are not part of this repository: the folder
-//! `shared` stands beside the clone.
+//! API documents of real services. They are not part of this repository: the folder
+//! `shared` is expected beside the clone.
 
 use std::fs;
 use std::path::{Path, PathBuf};

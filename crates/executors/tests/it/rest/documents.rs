@@ -1,4 +1,4 @@
-//! What becomes of documents: names, schemas and forms.
+//! Imported names, schemas and credential forms.
 
 use serde_json::{Value, json};
 use windlass::{Approval, ToolSpec};

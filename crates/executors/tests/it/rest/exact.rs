@@ -1,5 +1,5 @@
-//! A request carries what the caller gave and what the API requires, and nothing
-//! else: the defaults of a document are what the API assumes.
+//! A request contains what the caller gave and what the API requires, and nothing else:
+//! defaults in a document are applied by the API.
 
 use serde_json::{Value, json};
 use windlass::TenantId;

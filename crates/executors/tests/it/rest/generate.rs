@@ -1,4 +1,4 @@
-//! Arguments that fit a tool's schema: as few as possible, or as many.
+//! Generates valid arguments for a tool's schema: minimal or maximal.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Documents that mean harm: none takes long, reads what is not its own, goes
-//! where it should not, or says what nobody sees.
+//! Malicious documents: none takes long, reads foreign files, redirects requests, or
+//! hides text from people (tool poisoning).
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};

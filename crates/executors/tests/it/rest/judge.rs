@@ -1,12 +1,11 @@
-//! Reads a document on its own, and says whether a request fits it.
+//! Independent oracle: reads a document and says whether a request conforms to it.
 //!
-//! Nothing of the importer is used here: references, parameters, styles and
-//! bodies are read again, from the raw document and from the raw request, and
-//! values are checked by a JSON Schema validator against the document's own
-//! schemas. Three readings are shared with the importer on purpose, because
-//! they are about documents that contradict themselves: `oneOf` means `anyOf`,
-//! enums have the type of their schema, and what `readOnly` names is no part of
-//! a request.
+//! It uses nothing of the importer: references, parameters, styles and bodies are
+//! interpreted again, from the raw document and the raw request, and values are validated
+//! against the document's own schemas. Three interpretations are shared with the importer
+//! on purpose, because they concern documents that contradict themselves: `oneOf` means
+//! `anyOf`, enum values have the type of their schema, and `readOnly` properties are not
+//! part of a request.
 
 mod body;
 mod coerce;

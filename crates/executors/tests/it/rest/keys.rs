@@ -1,5 +1,5 @@
-//! What lets a caller in: it goes where it belongs, once, and comes back from
-//! nowhere.
+//! Authentication: credentials are sent once, in the right place, and never appear in
+//! results.
 
 use serde_json::{Value, json};
 use windlass::{ErrorKind, Lang};

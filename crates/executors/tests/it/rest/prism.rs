@@ -1,11 +1,10 @@
-//! Prism as a second judge, over the wire: it serves a document as its API would,
-//! every tool of the document is called, and Prism says whether the request
-//! fits.
+//! Prism as a second oracle, over real HTTP: it mocks an API from its document, every
+//! tool of the document is called, and Prism says whether the request conforms.
 //!
-//! What it says is read from its log: its answers are those of the document, also
-//! for requests that it refuses. It is a one-sided judge, and some of what it
-//! refuses is right: that is listed by name. Documents with lists in headers are
-//! not asked about: it ends when such a header is left out.
+//! The verdict is read from its log, because its responses are those of the document even
+//! for requests that it rejects. Some of its rejections are wrong: those are listed by
+//! name. Documents with arrays in headers are skipped: Prism crashes when such a header
+//! is missing.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

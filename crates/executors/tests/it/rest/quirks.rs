@@ -1,4 +1,4 @@
-//! What real documents have and few tests think of.
+//! Quirks of real documents.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A service on loopback that remembers what it was asked.
+//! A service on loopback that records its requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

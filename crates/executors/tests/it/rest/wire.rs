@@ -1,4 +1,4 @@
-//! Calls over real HTTP: what goes out, and what becomes of what comes back.
+//! Calls over real HTTP: requests that are sent, and what becomes of responses.
 
 use serde_json::{Value, json};
 use windlass::{Body, ErrorKind, Lang};

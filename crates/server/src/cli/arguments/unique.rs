@@ -1,6 +1,6 @@
-//! Whether every key of a JSON text is given once.
+//! Rejects JSON objects with duplicate keys.
 //!
-//! `serde_json` takes the last of several, which a person who typed both would
+//! `serde_json` silently keeps the last of them, and a person who typed both would
 //! never learn.
 
 use std::borrow::Cow;
@@ -16,78 +16,78 @@ const MAX_SHOWN: usize = 60;
 
 /// Refuses a text in which an object, however deep, has a key twice.
 pub(super) fn check(text: &str) -> serde_json::Result<()> {
-    serde_json::from_str::<Unique>(text).map(|Unique| ())
+    serde_json::from_str::<UniqueKeys>(text).map(|UniqueKeys| ())
 }
 
 /// A value whose keys are all different; nothing else of it is kept.
-pub(crate) struct Unique;
+pub(crate) struct UniqueKeys;
 
-impl<'de> Deserialize<'de> for Unique {
+impl<'de> Deserialize<'de> for UniqueKeys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Keys)
+        deserializer.deserialize_any(ObjectKeys)
     }
 }
 
-struct Keys;
+struct ObjectKeys;
 
-impl<'de> Visitor<'de> for Keys {
-    type Value = Unique;
+impl<'de> Visitor<'de> for ObjectKeys {
+    type Value = UniqueKeys;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Unique, E> {
-        Ok(Unique)
+    fn visit_unit<E>(self) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Unique, E> {
-        Ok(Unique)
+    fn visit_bool<E>(self, _: bool) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Unique, E> {
-        Ok(Unique)
+    fn visit_i64<E>(self, _: i64) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Unique, E> {
-        Ok(Unique)
+    fn visit_u64<E>(self, _: u64) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Unique, E> {
-        Ok(Unique)
+    fn visit_f64<E>(self, _: f64) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Unique, E> {
-        Ok(Unique)
+    fn visit_str<E>(self, _: &str) -> Result<UniqueKeys, E> {
+        Ok(UniqueKeys)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Unique, A::Error> {
-        while let Some(Unique) = items.next_element()? {}
-        Ok(Unique)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<UniqueKeys, A::Error> {
+        while let Some(UniqueKeys) = items.next_element()? {}
+        Ok(UniqueKeys)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Unique, A::Error> {
-        let mut seen = Seen::default();
-        while let Some(Key(key)) = entries.next_key()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<UniqueKeys, A::Error> {
+        let mut seen = SeenKeys::default();
+        while let Some(UniqueKey(key)) = entries.next_key()? {
             if let Some(key) = seen.again(key) {
                 let key = beginning(&key, MAX_SHOWN);
                 return Err(A::Error::custom(format_args!("the key `{key}` is given twice")));
             }
-            let Unique = entries.next_value()?;
+            let UniqueKeys = entries.next_value()?;
         }
-        Ok(Unique)
+        Ok(UniqueKeys)
     }
 }
 
 /// The keys of an object so far. Most have few, which are sooner compared than
 /// hashed.
 #[derive(Default)]
-struct Seen<'de> {
+struct SeenKeys<'de> {
     few: [Option<Cow<'de, str>>; 8],
     more: HashSet<Cow<'de, str>>,
 }
 
-impl<'de> Seen<'de> {
+impl<'de> SeenKeys<'de> {
     /// Takes a key; gives it back where it was there already.
     fn again(&mut self, key: Cow<'de, str>) -> Option<Cow<'de, str>> {
         for place in &mut self.few {
@@ -105,9 +105,9 @@ impl<'de> Seen<'de> {
 }
 
 /// A key, borrowed from the text where nothing in it is escaped.
-struct Key<'de>(Cow<'de, str>);
+struct UniqueKey<'de>(Cow<'de, str>);
 
-impl<'de> Deserialize<'de> for Key<'de> {
+impl<'de> Deserialize<'de> for UniqueKey<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(KeyText)
     }
@@ -116,18 +116,18 @@ impl<'de> Deserialize<'de> for Key<'de> {
 struct KeyText;
 
 impl<'de> Visitor<'de> for KeyText {
-    type Value = Key<'de>;
+    type Value = UniqueKey<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
     }
 
-    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Key<'de>, E> {
-        Ok(Key(Cow::Borrowed(key)))
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<UniqueKey<'de>, E> {
+        Ok(UniqueKey(Cow::Borrowed(key)))
     }
 
-    fn visit_str<E>(self, key: &str) -> Result<Key<'de>, E> {
-        Ok(Key(Cow::Owned(key.to_owned())))
+    fn visit_str<E>(self, key: &str) -> Result<UniqueKey<'de>, E> {
+        Ok(UniqueKey(Cow::Owned(key.to_owned())))
     }
 }
 

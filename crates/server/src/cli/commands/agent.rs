@@ -1,4 +1,4 @@
-//! `windlass agent`: runs agents, and lets those go on that were cut off.
+//! `windlass agent`: runs agents, and resumes runs that were interrupted.
 
 mod show;
 
@@ -14,15 +14,15 @@ use crate::cli::arguments;
 use crate::cli::context::{ContextArgs, Stdin};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::finish::finish;
-use crate::cli::follow::{Watch, follow};
+use crate::cli::follow::{ProgressWatch, follow};
 use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, nearest, strong};
 use crate::installation::{Installation, block_on};
-use crate::mcp::Upstream;
+use crate::mcp::CommandServers;
 
 use crate::settings::Settings;
-pub(crate) use show::Telling;
+pub(crate) use show::RunDisplay;
 
 /// What the names of agents' tools may begin with.
 const PREFIX: &str = "invoke_";
@@ -32,16 +32,16 @@ const PREFIX: &str = "invoke_";
 #[command(after_help = after_help())]
 pub(crate) struct AgentArgs {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<AgentCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum AgentCommand {
     /// List the agents (the default)
     List,
     /// Run an agent
     Run(RunArgs),
-    /// Let a run go on that was cut off
+    /// Resume an interrupted run
     Resume(ResumeArgs),
 }
 
@@ -52,7 +52,7 @@ struct RunArgs {
     /// A message; or arguments as `windlass call` takes them: JSON, @file.json, key=value
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
-    /// How long the run may take, in place of the agent's own limit: 30s, 2m
+    /// Timeout of the run, overriding the agent's own: 30s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
     #[command(flatten)]
@@ -81,15 +81,15 @@ fn after_help() -> String {
 
 /// Runs the command.
 pub(crate) fn run(args: AgentArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
-    match args.command.unwrap_or(Command::List) {
-        Command::List => list(settings, screen),
-        Command::Run(args) => block_on(async {
+    match args.command.unwrap_or(AgentCommand::List) {
+        AgentCommand::List => list(settings, screen),
+        AgentCommand::Run(args) => block_on(async {
             let installation = Installation::new(settings, screen);
             let engine = installation.engine().await?;
             let (tool, request) = asked(&args, &engine)?;
             run_one(&installation, &engine, &tool, request).await
         }),
-        Command::Resume(args) => block_on(async {
+        AgentCommand::Resume(args) => block_on(async {
             let installation = Installation::new(settings, screen);
             let engine = installation.engine().await?;
             let (tool, request) = kept(&args.run, &installation, &engine).await?;
@@ -212,9 +212,9 @@ async fn run_one(
     request: CallRequest,
 ) -> Result<Exit, Failure> {
     let (settings, screen) = (installation.settings, installation.screen);
-    let upstream = Upstream::all(installation, engine).await?;
+    let upstream = CommandServers::all(installation, engine).await?;
     let mut interrupts = Interrupts::listen()?;
-    let telling = Telling::new(name_of(tool), screen);
+    let telling = RunDisplay::new(name_of(tool), screen);
     let result = one(engine, request, &telling, &mut interrupts).await?;
     let stored = finish(engine, &settings.database, screen, &mut interrupts).await;
     upstream.stop().await;
@@ -230,11 +230,11 @@ async fn run_one(
 pub(super) async fn one(
     engine: &Engine,
     request: CallRequest,
-    telling: &Telling,
+    telling: &RunDisplay,
     interrupts: &mut Interrupts,
 ) -> Result<CallResult, Failure> {
     let request = request.id(CallId::at(jiff::Timestamp::now())).object(telling.listener());
     let work =
         |engine: Engine, token| async move { engine.call(request.cancel_token(token)).await };
-    Ok(follow(engine, work, Watch::Nothing, interrupts).await?.value)
+    Ok(follow(engine, work, ProgressWatch::Nothing, interrupts).await?.value)
 }

@@ -1,4 +1,4 @@
-//! `windlass audit`: who changed what.
+//! `windlass audit`: reads and verifies the audit log.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -13,18 +13,18 @@ use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, local_time, strong};
 use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
-use crate::state::audit::{Audit, Checked, Entry, Verifier};
+use crate::state::audit::{Audit, AuditEntry, ChainReport, Verifier};
 
 /// Entries in one read.
 const PAGE: usize = 500;
 
-/// See, export and verify the audit log of a server
+/// Show, export and verify the audit log of a server
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct AuditArgs {
     #[command(subcommand)]
     action: AuditAction,
-    /// Whose log
+    /// The tenant whose log to read
     #[arg(long, global = true, value_name = "ID", default_value = "default")]
     tenant: String,
 }
@@ -33,10 +33,10 @@ pub(crate) struct AuditArgs {
 enum AuditAction {
     /// Show the last entries
     List {
-        /// How many
+        /// Maximum number of entries
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
-        /// Only of this action, such as create_key
+        /// Only entries of this action, such as create_key
         #[arg(long, value_name = "NAME")]
         action: Option<String>,
     },
@@ -88,8 +88,8 @@ pub(crate) fn run(args: AuditArgs, settings: &Settings, screen: Screen) -> Resul
     })
 }
 
-async fn all(audit: &Audit, tenant: &TenantId) -> Result<Vec<Entry>, Failure> {
-    let mut entries: Vec<Entry> = Vec::new();
+async fn all(audit: &Audit, tenant: &TenantId) -> Result<Vec<AuditEntry>, Failure> {
+    let mut entries: Vec<AuditEntry> = Vec::new();
     loop {
         let after = entries.last().map_or(0, |last| last.number);
         let page = audit.list(tenant, after, PAGE).await?;
@@ -101,7 +101,7 @@ async fn all(audit: &Audit, tenant: &TenantId) -> Result<Vec<Entry>, Failure> {
     }
 }
 
-fn verify_lines(lines: impl BufRead) -> Result<Checked, Failure> {
+fn verify_lines(lines: impl BufRead) -> Result<ChainReport, Failure> {
     let mut verifier = Verifier::default();
     for line in lines.lines() {
         let line = line?;
@@ -114,7 +114,7 @@ fn verify_lines(lines: impl BufRead) -> Result<Checked, Failure> {
     Ok(verifier.end(None))
 }
 
-fn verified(checked: &Checked, screen: Screen) -> Result<Exit, Failure> {
+fn verified(checked: &ChainReport, screen: Screen) -> Result<Exit, Failure> {
     if screen.json {
         screen.document(checked)?;
     } else {
@@ -129,7 +129,7 @@ fn verified(checked: &Checked, screen: Screen) -> Result<Exit, Failure> {
     Ok(if checked.intact { Exit::Success } else { Exit::Failed })
 }
 
-fn list(entries: &[Entry], screen: Screen) -> Result<(), Failure> {
+fn list(entries: &[AuditEntry], screen: Screen) -> Result<(), Failure> {
     if screen.json {
         screen.document(&entries)?;
         return Ok(());

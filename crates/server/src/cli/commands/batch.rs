@@ -1,8 +1,7 @@
-//! `windlass batch`: runs the calls of one turn together, as a model asked for
-//! them.
+//! `windlass batch`: runs the tool calls of one turn together.
 
-mod asked;
 mod input;
+mod parsed_call;
 mod show;
 mod turns;
 
@@ -16,44 +15,44 @@ use windlass::{Batch, CallRequest, CancellationToken, Engine, duration};
 use crate::cli::context::ContextArgs;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::finish::finish;
-use crate::cli::follow::{Watch, follow};
+use crate::cli::follow::{ProgressWatch, follow};
 use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::installation::{Installation, block_on};
-use crate::mcp::Upstream;
+use crate::mcp::CommandServers;
 use crate::settings::Settings;
-use asked::Asked;
+use parsed_call::ParsedCall;
 
-/// Run several calls of one turn: together where that is safe, answered in order
+/// Run the tool calls of one turn: in parallel where that is safe, with results in order
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct BatchArgs {
     /// A file with the calls, the calls themselves as JSON, or - for stdin [default: -]
     #[arg(value_name = "FILE")]
     input: Option<String>,
-    /// One call after another, in place of together where that is safe
+    /// Run the calls one after another, never in parallel
     #[arg(long)]
     serial: bool,
-    /// How long a call may take that does not say so itself: 500ms, 30s, 2m
+    /// Timeout for calls without one of their own: 500ms, 30s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
     #[command(flatten)]
     context: ContextArgs,
-    /// Refuse arguments that would have to be repaired, and unknown ones
+    /// Reject arguments that would need repair, and unknown ones
     #[arg(long)]
     strict: bool,
-    /// Print every event on stderr; with --json as a front end wants it, a line each
+    /// Print every event on stderr; with --json as JSON lines for a front end
     #[arg(long)]
     progress: bool,
     /// Print the results for the model: tool_result blocks, or messages with the role tool
     #[arg(long, value_name = "API")]
-    format: Option<Format>,
+    format: Option<BatchFormat>,
 }
 
 /// Whose form the results have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum BatchFormat {
     Anthropic,
     Openai,
 }
@@ -91,7 +90,7 @@ pub(crate) fn run(
     // Before anything is opened: a mistake in the input runs nothing.
     let (asked, stdin) = input::read(args.input.as_deref())?;
     let context = Arc::new(args.context.resolve(stdin)?);
-    let view = show::View { lang: settings.lang, format: args.format };
+    let view = show::BatchPrintOptions { lang: settings.lang, format: args.format };
     if asked.is_empty() {
         show::show(&[], &view, screen)?;
         return Ok(Exit::Success);
@@ -105,7 +104,7 @@ pub(crate) fn run(
         let installation = Installation::new(&settings, screen);
         let engine = installation.engine().await?;
         let names = names.iter().map(String::as_str);
-        let upstream = Upstream::of_tools(&installation, &engine, names).await?;
+        let upstream = CommandServers::of_tools(&installation, &engine, names).await?;
         let done = run_all(args, requests, &engine, &settings, &view, screen).await;
         upstream.stop().await;
         done
@@ -117,10 +116,10 @@ async fn run_all(
     requests: Vec<CallRequest>,
     engine: &Engine,
     settings: &Settings,
-    view: &show::View,
+    view: &show::BatchPrintOptions,
     screen: Screen,
 ) -> Result<Exit, Failure> {
-    let watch = Watch::choose(args.progress, &screen, Watch::QueueEvents);
+    let watch = ProgressWatch::choose(args.progress, &screen, ProgressWatch::QueueEvents);
     let mut interrupts = Interrupts::listen()?;
     let turns = turns::listen(engine);
     let began = Instant::now();
@@ -136,8 +135,10 @@ async fn run_all(
     let stored = finish(engine, &settings.database, screen, &mut interrupts).await;
     let turns = turns.collect().await;
     let results = followed.value;
-    let rows: Vec<show::Row<'_>> =
-        results.iter().map(|result| show::Row { result, waited: turns.waited(result) }).collect();
+    let rows: Vec<show::ResultRow<'_>> = results
+        .iter()
+        .map(|result| show::ResultRow { result, waited: turns.waited(result) })
+        .collect();
     let shown =
         show::show(&rows, view, screen).and_then(|()| show::sum_up(&rows, took, view, screen));
     // Whoever has read enough still gets the code of the batch.
@@ -154,7 +155,7 @@ async fn run_all(
     })
 }
 
-impl Asked {
+impl ParsedCall {
     fn request(self, timeout: Option<Duration>) -> CallRequest {
         let mut request = CallRequest::new(self.tool, self.arguments).priority(self.priority);
         if let Some(id) = self.id {

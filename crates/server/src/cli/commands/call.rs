@@ -1,4 +1,4 @@
-//! `windlass call`: runs one tool and prints what it gives back.
+//! `windlass call`: runs one tool and prints its result.
 
 mod show;
 
@@ -11,13 +11,13 @@ use crate::cli::arguments;
 use crate::cli::context::{ContextArgs, Stdin};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::finish::finish;
-use crate::cli::follow::{Watch, follow};
+use crate::cli::follow::{ProgressWatch, follow};
 use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::installation::{Installation, block_on};
-use crate::mcp::Upstream;
-use crate::settings::{Database, Settings};
+use crate::mcp::CommandServers;
+use crate::settings::{DatabaseLocation, Settings};
 
 /// Call a tool
 #[derive(Debug, Args)]
@@ -28,18 +28,18 @@ pub(crate) struct CallArgs {
     /// A JSON object, @file.json, or - for stdin; then key=value, key:=json or key=@file
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
-    /// How long the call may take, in place of the tool's own limit: 500ms, 30s, 2m
+    /// Timeout of the call, overriding the tool's own: 500ms, 30s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     timeout: Option<Duration>,
-    /// Names what the call is to achieve: with the same key it does not happen twice
+    /// Idempotency key: calls with the same key have their effect once
     #[arg(long, visible_alias = "key", value_name = "KEY", value_parser = key)]
     idempotency_key: Option<String>,
-    /// How often the call is tried at the most; more than 1 says that it may be repeated
+    /// Maximum number of attempts; more than 1 allows retries of a side effect
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(RetryPolicy::MAX_ATTEMPTS)))]
     attempts: Option<u32>,
     #[command(flatten)]
     context: ContextArgs,
-    /// Refuse arguments that would have to be repaired, and unknown ones
+    /// Reject arguments that would need repair, and unknown ones
     #[arg(long)]
     strict: bool,
     /// Print every event of the call on stderr
@@ -86,9 +86,9 @@ pub(crate) fn run(
         let installation = Installation::new(&settings, screen);
         let engine = installation.engine().await?;
         let names = std::iter::once(args.name.as_str());
-        let upstream = Upstream::of_tools(&installation, &engine, names).await?;
+        let upstream = CommandServers::of_tools(&installation, &engine, names).await?;
         let request = request(args, &engine)?;
-        let watch = Watch::choose(args.progress, &screen, Watch::JsonEvents);
+        let watch = ProgressWatch::choose(args.progress, &screen, ProgressWatch::JsonEvents);
         let mut interrupts = Interrupts::listen()?;
         let work =
             |engine: Engine, token| async move { engine.call(request.cancel_token(token)).await };
@@ -97,11 +97,11 @@ pub(crate) fn run(
         // seen can also be looked up.
         let stored = finish(&engine, &settings.database, screen, &mut interrupts).await;
         upstream.stop().await;
-        let view = show::View {
+        let view = show::CallPrintOptions {
             lang: settings.lang,
             raw: args.raw,
             keyed: args.idempotency_key.is_some(),
-            kept: settings.database != Database::Memory,
+            kept: settings.database != DatabaseLocation::Memory,
         };
         let exit = show::show(&result, &view, screen)?;
         if let Err(error) = stored {

@@ -1,4 +1,4 @@
-//! `windlass calls`: what was called, by whom, and what came of it.
+//! `windlass calls`: lists recorded calls.
 
 mod detail;
 mod find;
@@ -10,7 +10,7 @@ use windlass::{
     TenantId,
 };
 
-use super::when;
+use super::time_argument;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::{
@@ -30,16 +30,16 @@ const MAX_ERROR: usize = 120;
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct CallsArgs {
-    /// Show this call; the beginning of its id is enough
+    /// Show this call; a prefix of its id is enough
     #[arg(value_parser = find::parse)]
-    id: Option<find::Wanted>,
+    id: Option<find::CallSelector>,
     /// Print the whole result of the call and nothing else
     #[arg(long, requires = "id")]
     output: bool,
     /// Only calls of this tool
     #[arg(long, value_name = "NAME", conflicts_with = "id")]
     tool: Option<String>,
-    /// Only calls that ended so: succeeded, failed, refused, timed_out, cancelled, interrupted
+    /// Only calls with this status: succeeded, failed, refused, timed_out, cancelled, interrupted
     #[arg(long, conflicts_with = "id")]
     status: Option<Status>,
     /// Only calls of this conversation
@@ -48,20 +48,20 @@ pub(crate) struct CallsArgs {
     /// Only calls of this caller
     #[arg(long, value_name = "ID", conflicts_with = "id")]
     caller: Option<String>,
-    /// Only calls from then on: 30m, 2d, 2026-11-16, 2026-11-16T08:00:00Z
-    #[arg(long, value_name = "WHEN", value_parser = when::parse_past, conflicts_with = "id")]
+    /// Only calls since this time: 30m, 2d, 2026-11-16, 2026-11-16T08:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = time_argument::parse_past, conflicts_with = "id")]
     since: Option<Timestamp>,
-    /// Only calls before then
-    #[arg(long, value_name = "WHEN", value_parser = when::parse_past, conflicts_with = "id")]
+    /// Only calls before this time
+    #[arg(long, value_name = "WHEN", value_parser = time_argument::parse_past, conflicts_with = "id")]
     until: Option<Timestamp>,
-    /// How many at the most, up to 1000
+    /// Maximum number of calls, up to 1000
     #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "id")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=PageRequest::MAX as i64))]
     limit: u16,
-    /// Go on after this call: the `next` of the page before
+    /// Continue after this call: the `next` of the previous page
     #[arg(long, value_name = "ID", conflicts_with = "id")]
     after: Option<CallId>,
-    /// Sum up a conversation in place of listing its calls
+    /// Summarize a conversation instead of listing its calls
     #[arg(long, value_name = "CONVERSATION")]
     #[arg(conflicts_with_all = ["id", "tool", "status", "conversation", "caller", "since", "until", "after"])]
     summary: Option<String>,

@@ -1,4 +1,4 @@
-//! `windlass chat`: a conversation with an agent in the terminal.
+//! `windlass chat`: an interactive session with an agent.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::json;
 use windlass::{CallId, CallRequest, Engine, Usage};
 use windlass_executors::agent::History;
 
-use super::agent::{self, Telling};
+use super::agent::{self, RunDisplay};
 use crate::cli::context::{ContextArgs, Stdin};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::finish::finish;
@@ -17,7 +17,7 @@ use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::installation::{Installation, block_on};
-use crate::mcp::Upstream;
+use crate::mcp::CommandServers;
 use crate::settings::Settings;
 
 /// Talk to an agent
@@ -59,12 +59,12 @@ async fn talk(
     let context = context.in_conversation(conversation).object(History::default());
     let context = Arc::new(context);
     let is_terminal = io::stdin().is_terminal();
-    let upstream = Upstream::all(installation, engine).await?;
+    let upstream = CommandServers::all(installation, engine).await?;
     let mut interrupts = Interrupts::listen()?;
     let (mut exit, mut total) = (Exit::Success, Usage::default());
     while let Some(message) = next(is_terminal, &mut interrupts).await? {
         let request = CallRequest::new(tool.name().as_str(), json!({"message": message}));
-        let telling = Telling::new(agent::name_of(&tool), screen);
+        let telling = RunDisplay::new(agent::name_of(&tool), screen);
         let request = request.context(Arc::clone(&context));
         let result = agent::one(engine, request, &telling, &mut interrupts).await?;
         exit = telling.end(&result, settings.lang)?;

@@ -1,5 +1,5 @@
-//! `windlass check`: everything that is wrong with definitions, and what could
-//! be better about them, each with its place.
+//! `windlass check`: lints tool definitions and prints errors and advice with their
+//! positions.
 
 mod examine;
 mod names;
@@ -14,14 +14,14 @@ use crate::cli::options;
 use crate::cli::output::{BAD, BOLD, DIM, DOUBTFUL, GOOD, Screen, count, one_line};
 use crate::settings::Settings;
 
-/// Check definitions of tools for mistakes
+/// Check tool definitions for errors
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct CheckArgs {
     /// Files or folders [default: the project's tools]
     #[arg(value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
-    /// Take warnings for errors
+    /// Treat warnings as errors
     #[arg(long)]
     strict: bool,
 }
@@ -34,9 +34,9 @@ fn after_help() -> String {
     ])
 }
 
-/// What was found.
+/// The findings of a check.
 #[derive(Debug, Default, Serialize)]
-struct Report {
+struct CheckReport {
     files: usize,
     tools: usize,
     errors: usize,
@@ -98,7 +98,7 @@ fn project_paths(settings: &Settings) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-fn show(report: &Report, screen: Screen) -> Result<(), Failure> {
+fn show(report: &CheckReport, screen: Screen) -> Result<(), Failure> {
     for finding in &report.findings {
         let (style, word) = match finding.severity {
             Severity::Error => (BAD, "error"),

@@ -1,4 +1,4 @@
-//! `windlass completion`: scripts that complete the command line.
+//! `windlass completion`: shell completion scripts.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -7,7 +7,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::{self, Cli};
 use crate::cli::output::Screen;
 
-/// Print a script that completes `windlass` in your shell
+/// Print a shell completion script
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct CompletionArgs {

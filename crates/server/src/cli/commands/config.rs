@@ -1,4 +1,4 @@
-//! `windlass config`: what is in effect, and where it came from.
+//! `windlass config`: the effective settings, and where each came from.
 
 use clap::Args;
 use comfy_table::Attribute;
@@ -6,15 +6,15 @@ use comfy_table::Attribute;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, strong};
-use crate::settings::{Effective, Origin, Settings};
+use crate::settings::{Effective, SettingOrigin, Settings};
 
-/// Show the settings that are in effect, and where each came from
+/// Show the effective settings, and where each came from
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct ConfigArgs {
     /// Only this setting: its name, such as server.listen
     key: Option<String>,
-    /// Only what somebody has set
+    /// Only settings that differ from their default
     #[arg(long, conflicts_with = "key")]
     changed: bool,
 }
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ConfigArgs, settings: &Settings, screen: Screen) -> Res
         return Ok(Exit::Success);
     }
     let chosen: Vec<&Effective> = (settings.effective.iter())
-        .filter(|setting| !args.changed || setting.origin != Origin::Default)
+        .filter(|setting| !args.changed || setting.origin != SettingOrigin::Default)
         .collect();
     if screen.json {
         screen.document(&serde_json::json!({"file": settings.file, "settings": chosen}))?;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ConfigArgs, settings: &Settings, screen: Screen) -> Res
     let mut grid = Grid::new(&["!SETTING", "VALUE", "!FROM"]);
     for setting in chosen {
         let name = match setting.origin {
-            Origin::Default => cell(setting.name),
+            SettingOrigin::Default => cell(setting.name),
             _ => strong(setting.name),
         };
         let value = match setting.text() {
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &ConfigArgs, settings: &Settings, screen: Screen) -> Res
         };
         let origin = cell(setting.origin.to_string());
         let origin = match setting.origin {
-            Origin::Default => origin.add_attribute(Attribute::Dim),
+            SettingOrigin::Default => origin.add_attribute(Attribute::Dim),
             _ => origin,
         };
         grid.row([name, value, origin]);

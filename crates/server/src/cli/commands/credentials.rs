@@ -1,4 +1,4 @@
-//! `windlass credentials`: what tools need to be let in elsewhere.
+//! `windlass credentials`: stores and shows the credentials of providers.
 
 mod input;
 mod show;
@@ -19,7 +19,7 @@ use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::state::audit::Audit;
 use crate::state::imports;
-use crate::state::vault::{CredentialRequest, Credentials, Filter};
+use crate::state::vault::{CredentialFilter, CredentialRequest, Credentials};
 use crate::wiring;
 use input::{Purpose, ValueArgs};
 
@@ -32,10 +32,10 @@ const NAME: &str = "default";
 pub(crate) struct CredentialsArgs {
     #[command(subcommand)]
     action: CredentialsAction,
-    /// Whose credentials
+    /// The tenant whose credentials to use
     #[arg(long, global = true, value_name = "ID", default_value = "default")]
     tenant: String,
-    /// Those of this user, in place of those that all users of the tenant share
+    /// Credentials of this user instead of those that the tenant shares
     #[arg(long, global = true, value_name = "ID")]
     user: Option<String>,
 }
@@ -46,10 +46,10 @@ enum CredentialsAction {
     Set {
         /// The provider
         provider: String,
-        /// What to call it, where there are several
+        /// A name, to tell several credentials apart
         #[arg(long, default_value = NAME)]
         name: String,
-        /// Take it for calls that name none
+        /// Make it the default for calls that name none
         #[arg(long)]
         default: bool,
         #[command(flatten)]
@@ -93,7 +93,7 @@ enum CredentialsAction {
     RotateDataKey,
     /// Make a new master key and seal the keys of all tenants by it
     RotateMasterKey {
-        /// Drop old master keys that nothing is sealed by, and make none
+        /// Only remove old master keys that encrypt nothing any more; create no new one
         #[arg(long)]
         prune: bool,
     },
@@ -136,7 +136,7 @@ pub(crate) fn run(
             CredentialsAction::Set { .. } => Installation::new(settings, screen),
             _ => Installation::to_look_at(settings, screen),
         };
-        let desk = Desk {
+        let command = CredentialCommands {
             credentials: Arc::clone(installation.credentials().await?),
             documents: Arc::clone(installation.documents().await?),
             tenant: TenantId::new(args.tenant),
@@ -144,13 +144,13 @@ pub(crate) fn run(
             settings,
             screen,
         };
-        desk.run(args.action).await?;
+        command.run(args.action).await?;
         Ok(Exit::Success)
     })
 }
 
 /// Where one command is done.
-struct Desk<'a> {
+struct CredentialCommands<'a> {
     credentials: Arc<Credentials>,
     documents: Arc<dyn Documents>,
     tenant: TenantId,
@@ -159,7 +159,7 @@ struct Desk<'a> {
     screen: Screen,
 }
 
-impl Desk<'_> {
+impl CredentialCommands<'_> {
     async fn run(&self, action: CredentialsAction) -> Result<(), Failure> {
         let (all, tenant, screen) = (&self.credentials, &self.tenant, self.screen);
         match action {
@@ -167,7 +167,8 @@ impl Desk<'_> {
                 self.set(&provider, name, default, &values).await
             }
             CredentialsAction::List { provider } => {
-                let filter = Filter { provider: provider.as_deref(), user: self.user.as_deref() };
+                let filter =
+                    CredentialFilter { provider: provider.as_deref(), user: self.user.as_deref() };
                 let listed = all.list(tenant, filter).await?;
                 show::list(&listed, &self.settings.database.describe(), screen)
             }
@@ -280,7 +281,7 @@ impl Desk<'_> {
 
     async fn provider(&self, name: &str) -> Result<ProviderSpec, Failure> {
         let kept = self.documents.get(imports::SPACE, &self.tenant, name).await?;
-        if let Some(kept) = kept.as_ref().and_then(imports::Kept::read) {
+        if let Some(kept) = kept.as_ref().and_then(imports::ImportedProvider::read) {
             return Ok(kept?.provider);
         }
         let mut providers = wiring::providers(self.settings);

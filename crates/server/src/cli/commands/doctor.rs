@@ -1,5 +1,5 @@
-//! `windlass doctor`: whether the set-up works, and how to mend it. It changes
-//! nothing: no file is made, and no database gets its tables.
+//! `windlass doctor`: checks the installation and says how to fix what is wrong. It
+//! is read-only: it creates no files and migrates no database.
 
 mod database;
 mod keys;
@@ -18,11 +18,11 @@ use crate::cli::output::{BAD, BOLD, DOUBTFUL, GOOD, Screen, count};
 use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 
-/// Check the set-up, and say how to mend it
+/// Check the installation, and say how to fix it
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct DoctorArgs {
-    /// Fail also where there are only warnings
+    /// Exit with an error on warnings, too
     #[arg(long)]
     strict: bool,
 }
@@ -49,7 +49,7 @@ fn after_help() -> String {
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum DiagnosisState {
     Ok,
     Warning,
     Broken,
@@ -57,27 +57,27 @@ enum State {
 
 /// What was found out about one thing.
 #[derive(Debug, Serialize)]
-struct Finding {
+struct Diagnosis {
     /// What was looked at.
     about: &'static str,
-    state: State,
+    state: DiagnosisState,
     message: String,
     /// How to mend it.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
 }
 
-impl Finding {
+impl Diagnosis {
     fn ok(about: &'static str, message: impl Into<String>) -> Self {
-        Self { about, state: State::Ok, message: message.into(), hint: None }
+        Self { about, state: DiagnosisState::Ok, message: message.into(), hint: None }
     }
 
     fn warning(about: &'static str, message: impl Into<String>) -> Self {
-        Self { state: State::Warning, ..Self::ok(about, message) }
+        Self { state: DiagnosisState::Warning, ..Self::ok(about, message) }
     }
 
     fn broken(about: &'static str, message: impl Into<String>) -> Self {
-        Self { state: State::Broken, ..Self::ok(about, message) }
+        Self { state: DiagnosisState::Broken, ..Self::ok(about, message) }
     }
 
     fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -91,13 +91,13 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global, screen: Screen) -> Result<
     let findings = match Settings::resolve(global, Vec::new()) {
         Ok(settings) => block_on(async { Ok(examine(&settings).await) })?,
         Err(failure) => {
-            let mut finding = Finding::broken("settings", failure.message);
+            let mut finding = Diagnosis::broken("settings", failure.message);
             finding.hint = failure.hint;
             vec![finding]
         }
     };
     let of = |state| findings.iter().filter(|finding| finding.state == state).count();
-    let (broken, warnings) = (of(State::Broken), of(State::Warning));
+    let (broken, warnings) = (of(DiagnosisState::Broken), of(DiagnosisState::Warning));
     let healthy = broken == 0 && (warnings == 0 || !args.strict);
     if screen.json {
         screen.document(&json!({"healthy": healthy, "findings": findings}))?;
@@ -119,12 +119,12 @@ pub(crate) fn run(args: &DoctorArgs, global: &Global, screen: Screen) -> Result<
     Ok(if healthy { Exit::Success } else { Exit::Failed })
 }
 
-fn show(finding: &Finding, screen: Screen) -> Result<(), Failure> {
+fn show(finding: &Diagnosis, screen: Screen) -> Result<(), Failure> {
     let (style, word) = match finding.state {
-        State::Ok if screen.quiet => return Ok(()),
-        State::Ok => (GOOD, "ok"),
-        State::Warning => (DOUBTFUL, "warning"),
-        State::Broken => (BAD, "broken"),
+        DiagnosisState::Ok if screen.quiet => return Ok(()),
+        DiagnosisState::Ok => (GOOD, "ok"),
+        DiagnosisState::Warning => (DOUBTFUL, "warning"),
+        DiagnosisState::Broken => (BAD, "broken"),
     };
     let message = crate::cli::output::visible(&finding.message).replace('\n', "\n            ");
     screen.line(format_args!(
@@ -137,7 +137,7 @@ fn show(finding: &Finding, screen: Screen) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn examine(settings: &Settings) -> Vec<Finding> {
+async fn examine(settings: &Settings) -> Vec<Diagnosis> {
     // What is wrong with definitions is told as a finding.
     let quiet = Screen { json: false, quiet: true, verbose: false };
     let installation = Installation::to_look_at(settings, quiet);
@@ -156,14 +156,14 @@ async fn examine(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-fn of_settings(settings: &Settings) -> Vec<Finding> {
+fn of_settings(settings: &Settings) -> Vec<Diagnosis> {
     let about = "settings";
     let mut findings = vec![match &settings.file {
-        Some(path) => Finding::ok(about, format!("{} is read", path.display())),
-        None => Finding::ok(about, "there is no windlass.yaml; everything has its default")
+        Some(path) => Diagnosis::ok(about, format!("{} is read", path.display())),
+        None => Diagnosis::ok(about, "there is no windlass.yaml; everything has its default")
             .hint("`windlass init` writes one that explains every key"),
     }];
-    let odd = settings.warnings.iter().map(|warning| Finding::warning(about, warning));
+    let odd = settings.warnings.iter().map(|warning| Diagnosis::warning(about, warning));
     findings.extend(odd);
     findings
 }

@@ -1,5 +1,5 @@
-//! `windlass init`: a project to begin with. Where one of its files exists,
-//! nothing is written unless asked for; a `.gitignore` is only added to.
+//! `windlass init`: creates a new project. Existing files are only overwritten with
+//! `--force`; a `.gitignore` is only appended to.
 
 use std::fs;
 use std::io::{self, Write};
@@ -22,11 +22,11 @@ const FILES: [(&str, &str); 3] = [
 /// The database does not belong into version control.
 const IGNORED: &str = ".windlass/";
 
-/// Make a project folder: settings, and a first tool of your own
+/// Create a project folder with settings and a first tool
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct InitArgs {
-    /// The folder; it is created where it is missing
+    /// The folder; created if it does not exist
     #[arg(default_value = ".")]
     dir: PathBuf,
     /// Overwrite files that exist

@@ -1,4 +1,4 @@
-//! `windlass keys`: who may use a server.
+//! `windlass keys`: manages API keys.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use jiff::Timestamp;
 use serde_json::json;
 use windlass::TenantId;
 
-use super::when;
+use super::time_argument;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, local_time, strong};
 use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::state::audit::Audit;
-use crate::state::identity::{ApiKey, KeyRequest, Keys, NewKey, Role, ToolView, UserBinding};
+use crate::state::identity::{ApiKey, ApiKeys, KeyRequest, NewKey, Role, ToolView, UserBinding};
 
-/// Make, list and revoke the API keys of a server
+/// Create, list and revoke API keys
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct KeysArgs {
     #[command(subcommand)]
     action: KeysAction,
-    /// Whose keys
+    /// The tenant whose keys to manage
     #[arg(long, global = true, value_name = "ID", default_value = "default")]
     tenant: String,
 }
@@ -33,16 +33,16 @@ enum KeysAction {
     Create {
         /// What it is for
         name: String,
-        /// What it allows
+        /// The role: what the key may do
         #[arg(long, value_enum, default_value_t = Role::Caller)]
         role: Role,
-        /// When it stops working: 90d, 2027-01-31, 2027-01-31T08:00:00Z
-        #[arg(long, value_name = "WHEN", value_parser = when::parse_end)]
+        /// When it expires: 90d, 2027-01-31, 2027-01-31T08:00:00Z
+        #[arg(long, value_name = "WHEN", value_parser = time_argument::parse_end)]
         expires: Option<Timestamp>,
-        /// Only these tools, over /mcp alone: a name, or 'files/*'; may be repeated
+        /// Restrict the key to /mcp and to these tools: a name, or 'files/*'; may be repeated
         #[arg(long, value_name = "TOOL")]
         tool: Vec<String>,
-        /// On whose behalf its bearer calls: a person, or '*' for whomever a request names
+        /// The user on whose behalf it calls, or '*' for any user that a request names
         #[arg(long, value_name = "ID")]
         user: Option<String>,
     },
@@ -92,7 +92,7 @@ pub(crate) fn run(args: KeysArgs, settings: &Settings, screen: Screen) -> Result
         };
         let documents = installation.documents().await?;
         let audit = Audit::new(Arc::clone(documents));
-        let keys = Keys::new(Arc::clone(documents));
+        let keys = ApiKeys::new(Arc::clone(documents));
         match args.action {
             KeysAction::Create { name, role, expires, tool, user } => {
                 let tools = ToolView::new(tool).map_err(Failure::named)?;

@@ -1,11 +1,12 @@
-//! `windlass login`: logs in to a remote server of tools, with a browser.
+//! `windlass login`: logs in to a remote MCP server with a browser (OAuth).
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use clap::Args;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use windlass::Secret;
+use windlass::{Secret, TenantId};
 use windlass_executors::mcp::LoginOptions;
 
 use crate::cli::exit::{Exit, Failure};
@@ -13,8 +14,9 @@ use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::installation::{Installation, block_on};
-use crate::mcp::Upstream;
+use crate::mcp::CommandServers;
 use crate::settings::Settings;
+use crate::state::audit::Audit;
 
 /// What the browser shows at the end.
 const DONE: &str = "You are logged in. You can close this page.";
@@ -27,13 +29,13 @@ const CLIENT_SECRET: &str = "WINDLASS_CLIENT_SECRET";
 pub(crate) struct LoginArgs {
     /// The provider that the server is
     provider: String,
-    /// Our id, where the server knows us already; its secret is in WINDLASS_CLIENT_SECRET
+    /// The OAuth client id, if one is registered already; its secret is in WINDLASS_CLIENT_SECRET
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
-    /// Where it is written who we are: a client id metadata document
+    /// URL of the OAuth client id metadata document
     #[arg(long, value_name = "URL")]
     client_metadata: Option<String>,
-    /// The port that the browser comes back to [default: any that is free]
+    /// The port of the OAuth redirect on this machine [default: any free one]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 }
@@ -50,7 +52,7 @@ pub(crate) fn run(args: &LoginArgs, settings: &Settings, screen: Screen) -> Resu
     block_on(async {
         let mut installation = Installation::to_look_at(settings, screen);
         let engine = installation.catalogue_of_servers().await?;
-        let upstream = Upstream::none_started(&installation, &engine).await?;
+        let upstream = CommandServers::none_started(&installation, &engine).await?;
         let server = upstream.server(&args.provider).ok_or_else(|| {
             let why = format!("there is no MCP server `{}`", args.provider);
             Failure::new(Exit::NotFound, why).hint("name one of your definitions")
@@ -75,6 +77,8 @@ pub(crate) fn run(args: &LoginArgs, settings: &Settings, screen: Screen) -> Resu
             () = interrupts.next() => return Ok(Exit::Cancelled),
         };
         login.finish(&back).await?;
+        let audit = Audit::new(Arc::clone(installation.documents().await?));
+        audit.by_command(&TenantId::default(), "log_in", &args.provider).await?;
         screen.note(format_args!("logged in to `{}`", args.provider));
         upstream.stop().await;
         Ok(Exit::Success)

@@ -1,5 +1,5 @@
-//! `windlass mcp`: the engine as a server of the Model Context Protocol, for one
-//! client on standard input and output, or for this machine over HTTP.
+//! `windlass mcp`: runs the MCP server, for one client over stdio or for this machine
+//! over HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::cli::interrupt::Interrupts;
 use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::cli::permissions;
-use crate::human::approvals::{Desk, SharedDesk};
+use crate::human::approvals::{ApprovalQueue, QueueApprover};
 use crate::installation::{Installation, Serving, block_on_all};
 use crate::logging;
-use crate::mcp::{Endpoint, MAX_TOOLS, Service, Shared, View, Who};
+use crate::mcp::{ClientAuth, MAX_TOOLS, McpEndpoint, McpHandler, McpState, ServedTools};
 use crate::settings::Settings;
 
 /// Serve the tools to an MCP client: Claude Code, Claude Desktop, Cursor, …
@@ -32,10 +32,10 @@ pub(crate) struct McpArgs {
     /// Only the tools of this provider, under their own names
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// Serve HTTP on this machine, without keys, in place of standard input and output
+    /// Serve HTTP on this machine, without API keys, instead of stdin and stdout
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// How many tools a client is told of; more are behind a search
+    /// Maximum number of tools in a list; beyond it, clients search for tools
     #[arg(long, value_name = "N", default_value_t = MAX_TOOLS)]
     max_tools: usize,
     /// Add what the conformance suite asks for
@@ -78,11 +78,12 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let mut interrupts = Interrupts::listen()?;
     let installation = Installation::new(&settings, screen);
     let (rules, patience) = (settings.approvals.clone(), settings.server.http.approvals_expire);
-    let desk = Desk::new(Arc::clone(installation.documents().await?), rules, patience);
-    let builder = Engine::builder().approvals(SharedDesk(Arc::clone(&desk)));
+    let approvals =
+        ApprovalQueue::new(Arc::clone(installation.documents().await?), rules, patience);
+    let builder = Engine::builder().approvals(QueueApprover(Arc::clone(&approvals)));
     let engine = installation.engine_from(builder, Serving::default()).await?;
     installation.load_imports(&engine).await?;
-    desk.read_rules().await?;
+    approvals.read_rules().await?;
     #[cfg(feature = "fixtures")]
     if args.fixtures {
         crate::mcp::fixtures::register(&engine)?;
@@ -92,14 +93,16 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let servers = Arc::new(installation.servers(&engine, Start::Unknown).await?);
     let (own, lang) = (Some(Arc::clone(&servers)), settings.lang);
     let (able, max_tools) = (Some(prerequisites), args.max_tools);
-    let shared = Shared::new(engine.clone(), own, Arc::default(), lang, max_tools, able, None);
+    let shared = McpState::new(engine.clone(), own, Arc::default(), lang, max_tools, able, None);
     let view = match &args.provider {
-        Some(name) => View::Provider(name.clone()),
-        None => View::All,
+        Some(name) => ServedTools::Provider(name.clone()),
+        None => ServedTools::All,
     };
     let done = match args.listen {
         Some(address) => over_http(address, shared, view, screen, &mut interrupts).await,
-        None => over_stdio(Service::new(&shared, Who::Operator, view), &mut interrupts).await,
+        None => {
+            over_stdio(McpHandler::new(&shared, ClientAuth::Operator, view), &mut interrupts).await
+        }
     };
     drop(watches);
     engine.finish().await;
@@ -110,7 +113,7 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     done
 }
 
-async fn over_stdio(service: Service, interrupts: &mut Interrupts) -> Result<Exit, Failure> {
+async fn over_stdio(service: McpHandler, interrupts: &mut Interrupts) -> Result<Exit, Failure> {
     let serving = async {
         match rmcp::serve_server(service, stdio()).await {
             Ok(running) => drop(running.waiting().await),
@@ -126,8 +129,8 @@ async fn over_stdio(service: Service, interrupts: &mut Interrupts) -> Result<Exi
 
 async fn over_http(
     address: SocketAddr,
-    shared: Arc<Shared>,
-    view: View,
+    shared: Arc<McpState>,
+    view: ServedTools,
     screen: Screen,
     interrupts: &mut Interrupts,
 ) -> Result<Exit, Failure> {
@@ -136,7 +139,7 @@ async fn over_http(
     })?;
     let stop = CancellationToken::new();
     let bound = listener.local_addr()?;
-    let router: Router = Endpoint::for_this_machine(shared, view, &stop).router();
+    let router: Router = McpEndpoint::for_this_machine(shared, view, &stop).router();
     // Answers are small and wanted at once.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     let ended = stop.clone().cancelled_owned();

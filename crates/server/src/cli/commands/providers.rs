@@ -1,4 +1,4 @@
-//! `windlass providers`: APIs and MCP servers as tools.
+//! `windlass providers`: manages APIs and MCP servers as providers of tools.
 
 mod mcp;
 mod show;
@@ -17,10 +17,10 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::installation::{Installation, block_on};
-use crate::mcp::KeptNotebook;
+use crate::mcp::StoredNotebook;
 use crate::settings::Settings;
 use crate::state::audit::Audit;
-use crate::state::imports::{self, Kept, SPACE, Source};
+use crate::state::imports::{self, ApiDocument, ImportedProvider, SPACE};
 use crate::wiring;
 
 /// How often a change is tried where others change the same provider.
@@ -32,7 +32,7 @@ const ATTEMPTS: usize = 8;
 pub(crate) struct ProvidersArgs {
     #[command(subcommand)]
     action: ProvidersAction,
-    /// Whose providers
+    /// The tenant whose providers to manage
     #[arg(long, global = true, value_name = "ID", default_value = "default")]
     tenant: String,
 }
@@ -44,18 +44,18 @@ enum ProvidersAction {
     Add {
         /// What to call the provider
         name: String,
-        /// The document: a file, an address, or - for stdin; with --mcp, a server's address
+        /// The API document: a file, a URL, or - for stdin; with --mcp, the URL of an MCP server
         #[arg(required_unless_present = "command")]
         document: Option<String>,
-        /// The address is an MCP server's
+        /// The URL is that of an MCP server
         #[arg(long, requires = "document")]
         mcp: bool,
         #[command(flatten)]
         server: mcp::ServerArgs,
-        /// An MCP server that is a command: what stands after --
+        /// The command of a local MCP server, after --
         #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["document", "dry_run"])]
         command: Vec<String>,
-        /// Show what would come of it, and keep nothing
+        /// Dry run: show what would be imported, and store nothing
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -75,13 +75,13 @@ enum ProvidersAction {
         name: String,
         /// The document, where it does not come from an address
         document: Option<String>,
-        /// Show what would change, and change nothing
+        /// Dry run: show the changes, and apply none
         #[arg(long)]
         dry_run: bool,
-        /// Let changed tools run without asking
+        /// Accept the changed tools, so that they run without approval
         #[arg(long)]
         accept: bool,
-        /// How requests say who asks, from now on
+        /// How requests authenticate from now on
         #[arg(long, value_name = "HOW")]
         auth: Option<Auth>,
     },
@@ -89,7 +89,7 @@ enum ProvidersAction {
     Accept {
         /// The provider
         name: String,
-        /// The tools; none means all that changed
+        /// The tools; all changed ones if none is given
         #[arg(value_name = "TOOL")]
         names: Vec<String>,
     },
@@ -100,7 +100,7 @@ enum ProvidersAction {
         /// Delete its credentials, too
         #[arg(long, conflicts_with = "keep_credentials")]
         remove_credentials: bool,
-        /// Keep its credentials for a provider of the same name, and say nothing of them
+        /// Keep its credentials for a provider of the same name, without a note
         #[arg(long)]
         keep_credentials: bool,
     },
@@ -109,23 +109,23 @@ enum ProvidersAction {
 /// What to make of a document.
 #[derive(Debug, Default, PartialEq, Args)]
 struct OptionArgs {
-    /// How requests say who asks, in place of what the document says: none, bearer, basic,
+    /// How requests authenticate, overriding the document: none, bearer, basic,
     /// header:NAME, query:NAME, cookie:NAME, or scheme:NAME for one of the document's
     #[arg(long, value_name = "HOW")]
     auth: Option<Auth>,
-    /// Show no tools before they are searched for
+    /// List none of the tools; they are found by search
     #[arg(long)]
     deferred: bool,
-    /// Do not show these before they are searched for
+    /// Do not list these operations; they are found by search
     #[arg(long, value_name = "WHICH")]
     defer: Vec<String>,
-    /// Where the API is, in place of what the document says
+    /// Base URL of the API, overriding the document
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// Only these: tag:NAME, GET, '/path/*', 'GET /path/*' or an operationId
+    /// Only these operations: tag:NAME, GET, '/path/*', 'GET /path/*' or an operationId
     #[arg(long, value_name = "WHICH")]
     include: Vec<String>,
-    /// Not these
+    /// All operations but these
     #[arg(long, value_name = "WHICH")]
     exclude: Vec<String>,
     /// Only operations with this tag
@@ -134,34 +134,34 @@ struct OptionArgs {
     /// No operations with this tag
     #[arg(long, value_name = "TAG")]
     exclude_tag: Vec<String>,
-    /// Call a tool something else: OPERATION=NAME
+    /// Rename a tool: OPERATION=NAME
     #[arg(long, value_name = "OPERATION=NAME", value_parser = parse_rename)]
     rename: Vec<(String, String)>,
-    /// What every name begins with
+    /// Prefix of all tool names
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// These change nothing, whatever their method
+    /// These operations are read-only, whatever their method
     #[arg(long, value_name = "WHICH")]
     read_only: Vec<String>,
-    /// These may be repeated
+    /// These operations are idempotent
     #[arg(long, value_name = "WHICH")]
     idempotent: Vec<String>,
-    /// These may destroy something
+    /// These operations are destructive
     #[arg(long, value_name = "WHICH")]
     destructive: Vec<String>,
-    /// Ask a person before these run
+    /// These operations need an approval
     #[arg(long, value_name = "WHICH")]
     ask: Vec<String>,
-    /// The longest description, in characters
+    /// Maximum length of a description, in characters
     #[arg(long, value_name = "N")]
     max_description: Option<usize>,
-    /// The largest schema of a tool, in bytes
+    /// Maximum size of a tool's schema, in bytes
     #[arg(long, value_name = "N")]
     max_schema_bytes: Option<usize>,
-    /// How many tools there may be
+    /// Maximum number of tools
     #[arg(long, value_name = "N")]
     max_tools: Option<usize>,
-    /// How many files the document may consist of
+    /// Maximum number of files that the document may reference
     #[arg(long, value_name = "N")]
     max_files: Option<usize>,
 }
@@ -268,7 +268,14 @@ pub(crate) fn run(
         };
         let documents = Arc::clone(installation.documents().await?);
         let tenant = TenantId::new(args.tenant);
-        let desk = Desk { installation: &installation, documents, tenant, taken, settings, screen };
+        let command = ProviderCommands {
+            installation: &installation,
+            documents,
+            tenant,
+            taken,
+            settings,
+            screen,
+        };
         match args.action {
             ProvidersAction::Add { name, document, mcp: true, server, options, .. } => {
                 options.refuse_any()?;
@@ -281,22 +288,22 @@ pub(crate) fn run(
             ProvidersAction::Add { name, document, dry_run, server, options, .. } => {
                 let document = document.unwrap_or_default();
                 let options = ImportOptions { headers: server.of_document()?, ..options.read() };
-                desk.add(&name, &document, dry_run, options).await?;
+                command.add(&name, &document, dry_run, options).await?;
             }
-            ProvidersAction::List => desk.list().await?,
-            ProvidersAction::Show { name } => desk.show(&name).await?,
+            ProvidersAction::List => command.list().await?,
+            ProvidersAction::Show { name } => command.show(&name).await?,
             ProvidersAction::Update { name, document, dry_run, accept, auth } => {
                 let how = Updating { dry_run, accept, auth };
-                desk.update(&name, document.as_deref(), &how).await?;
+                command.update(&name, document.as_deref(), &how).await?;
             }
-            ProvidersAction::Accept { name, names } => desk.accept(&name, &names).await?,
+            ProvidersAction::Accept { name, names } => command.accept(&name, &names).await?,
             ProvidersAction::Remove { name, remove_credentials, keep_credentials } => {
                 let afterwards = match (remove_credentials, keep_credentials) {
-                    (true, _) => Afterwards::Remove,
-                    (false, true) => Afterwards::Keep,
-                    (false, false) => Afterwards::KeepAndTell,
+                    (true, _) => RemovedCredentials::Remove,
+                    (false, true) => RemovedCredentials::Keep,
+                    (false, false) => RemovedCredentials::KeepAndTell,
                 };
-                desk.remove(&name, afterwards).await?;
+                command.remove(&name, afterwards).await?;
             }
         }
         Ok(Exit::Success)
@@ -312,14 +319,14 @@ struct Updating {
 
 /// What becomes of the credentials of a provider that is removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Afterwards {
+enum RemovedCredentials {
     Remove,
     Keep,
     KeepAndTell,
 }
 
 /// Where one command is done.
-struct Desk<'a> {
+struct ProviderCommands<'a> {
     installation: &'a Installation<'a>,
     documents: Arc<dyn Documents>,
     tenant: TenantId,
@@ -329,7 +336,7 @@ struct Desk<'a> {
     screen: Screen,
 }
 
-impl Desk<'_> {
+impl ProviderCommands<'_> {
     async fn add(
         &self,
         name: &str,
@@ -347,7 +354,7 @@ impl Desk<'_> {
         if known.is_some() {
             return Err(taken(name));
         }
-        let kept = Kept::new(Import::clone(&import), &source, options);
+        let kept = ImportedProvider::new(Import::clone(&import), &source, options);
         let put = kept.to_put(&self.tenant, name)?;
         if self.documents.put(put, Expect::Absent).await?.is_none() {
             return Err(taken(name));
@@ -361,7 +368,7 @@ impl Desk<'_> {
         let mut taken = self.taken.clone();
         for document in self.documents.of_tenant(SPACE, &self.tenant, "").await? {
             if document.id != provider
-                && let Some(kept) = Kept::read(&document).transpose()?
+                && let Some(kept) = ImportedProvider::read(&document).transpose()?
             {
                 taken.extend(kept.names().into_values());
             }
@@ -372,7 +379,7 @@ impl Desk<'_> {
     async fn list(&self) -> Result<(), Failure> {
         let mut all = Vec::new();
         for document in self.documents.of_tenant(SPACE, &self.tenant, "").await? {
-            all.extend(Kept::read(&document).transpose()?);
+            all.extend(ImportedProvider::read(&document).transpose()?);
         }
         show::list(&all, &wiring::providers(self.settings), self.screen)
     }
@@ -396,7 +403,7 @@ impl Desk<'_> {
             options.auth = how.auth.clone().or(options.auth);
             let import = source.import_again(name, &options, &names).map_err(Failure::named)?;
             let (warnings, strays) = (imports::warnings(&import), import.strays.clone());
-            let kept = Kept::new(import, &source, options);
+            let kept = ImportedProvider::new(import, &source, options);
             let (mut new, diff) = old.updated(kept, &strays);
             if how.accept {
                 new.accept(&[]);
@@ -447,7 +454,7 @@ impl Desk<'_> {
         let Some((owner, mut note)) = self.known_of(name).await? else { return Ok(None) };
         let accepted = note.accept(tools);
         must_wait(name, tools, &accepted)?;
-        let notebook = KeptNotebook(Arc::clone(&self.documents));
+        let notebook = StoredNotebook(Arc::clone(&self.documents));
         notebook.write(owner.as_ref(), name, note).await?;
         self.note("accept_changes", name).await?;
         Ok(Some(accepted))
@@ -455,7 +462,7 @@ impl Desk<'_> {
 
     /// What is known of an MCP server: the tenant's own, else everybody's.
     async fn known_of(&self, name: &str) -> Result<Option<(Option<TenantId>, Note)>, Failure> {
-        let notebook = KeptNotebook(Arc::clone(&self.documents));
+        let notebook = StoredNotebook(Arc::clone(&self.documents));
         let everybodys = (self.tenant == TenantId::default()).then_some(None);
         for owner in [Some(Some(self.tenant.clone())), everybodys].into_iter().flatten() {
             if let Some(note) = notebook.read(owner.as_ref(), name).await? {
@@ -465,7 +472,7 @@ impl Desk<'_> {
         Ok(None)
     }
 
-    async fn remove(&self, name: &str, afterwards: Afterwards) -> Result<(), Failure> {
+    async fn remove(&self, name: &str, afterwards: RemovedCredentials) -> Result<(), Failure> {
         let credentials = self.installation.credentials().await?;
         let kept = credentials.ids_of(&self.tenant, name).await?.len();
         if !self.documents.delete(SPACE, &self.tenant, name, Expect::Anything).await? {
@@ -473,11 +480,11 @@ impl Desk<'_> {
         }
         self.note("delete_provider", name).await?;
         let removed = match afterwards {
-            Afterwards::Remove => credentials.delete_all(&self.tenant, name).await?,
-            Afterwards::Keep | Afterwards::KeepAndTell => 0,
+            RemovedCredentials::Remove => credentials.delete_all(&self.tenant, name).await?,
+            RemovedCredentials::Keep | RemovedCredentials::KeepAndTell => 0,
         };
         show::removed(name, removed, self.screen)?;
-        if afterwards == Afterwards::KeepAndTell && kept > 0 {
+        if afterwards == RemovedCredentials::KeepAndTell && kept > 0 {
             self.screen.note(format_args!(
                 "its credentials stay ({kept}), for a provider of the same name; \
                  `--remove-credentials` deletes them, too"
@@ -486,7 +493,12 @@ impl Desk<'_> {
         Ok(())
     }
 
-    async fn replace(&self, name: &str, version: u64, kept: &Kept) -> Result<bool, Failure> {
+    async fn replace(
+        &self,
+        name: &str,
+        version: u64,
+        kept: &ImportedProvider,
+    ) -> Result<bool, Failure> {
         let put = kept.to_put(&self.tenant, name)?;
         let replaced = self.documents.put(put, Expect::Version(version)).await?.is_some();
         if replaced {
@@ -501,10 +513,10 @@ impl Desk<'_> {
         Ok(audit.by_command(&self.tenant, action, target).await?)
     }
 
-    async fn kept(&self, name: &str) -> Result<(u64, Kept), Failure> {
+    async fn kept(&self, name: &str) -> Result<(u64, ImportedProvider), Failure> {
         let document = self.documents.get(SPACE, &self.tenant, name).await?;
         let document = document.ok_or_else(|| missing(name))?;
-        match Kept::read(&document) {
+        match ImportedProvider::read(&document) {
             Some(kept) => Ok((document.version, kept?)),
             None => Err(Failure::new(
                 Exit::Failed,
@@ -514,17 +526,17 @@ impl Desk<'_> {
     }
 
     /// The document that a person named.
-    async fn source(&self, document: &str) -> Result<Source, Failure> {
+    async fn source(&self, document: &str) -> Result<ApiDocument, Failure> {
         if document.starts_with("http://") || document.starts_with("https://") {
             let outbound = self.installation.outbound();
             return imports::fetch(outbound, document).await.map_err(Failure::named);
         }
         if document == "-" {
-            return Ok(Source::pasted(std::io::read_to_string(std::io::stdin())?));
+            return Ok(ApiDocument::pasted(std::io::read_to_string(std::io::stdin())?));
         }
         let path = Path::new(document);
         let text = imports::read_file(path).map_err(Failure::named)?;
-        Ok(Source { text, url: None, folder: path.parent().map(Path::to_owned) })
+        Ok(ApiDocument { text, url: None, folder: path.parent().map(Path::to_owned) })
     }
 }
 

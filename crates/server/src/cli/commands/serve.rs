@@ -1,4 +1,4 @@
-//! `windlass serve`: the engine as a service.
+//! `windlass serve`: runs the HTTP server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,18 +19,19 @@ use crate::cli::options;
 use crate::cli::output::Screen;
 use crate::cli::permissions;
 use crate::http::{
-    self, App, EventIds, FailedKeys, Hub, Links, Listener, Members, Metrics, Readiness, Tls,
+    self, App, EventBroker, EventIds, FailedKeys, HttpListener, Links, Membership, Metrics,
+    Readiness, Refusals, Tls,
 };
-use crate::human::approvals::{Desk, SharedDesk};
+use crate::human::approvals::{ApprovalQueue, QueueApprover};
 use crate::human::consents::Consents;
-use crate::human::questions::Questions;
+use crate::human::questions::CallQuestions;
 use crate::installation::{Installation, Serving, block_on_all};
 use crate::logging;
 use crate::mcp::Sessions;
 use crate::settings::{Flag, Settings};
 use crate::state::audit::{Actor, Audit, Happened};
-use crate::state::identity::{Bearers, Keys, NewKey};
-use crate::state::quota::{DaySharer, Quotas};
+use crate::state::identity::{ApiKeys, Bearers, NewKey};
+use crate::state::quota::{DaySharer, TenantQuotas};
 use crate::telemetry;
 
 /// How long what was cut off, and what is still to be told, may take.
@@ -39,7 +40,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 const LAST_WRITE: Duration = Duration::from_secs(10);
 const BETWEEN_WRITES: Duration = Duration::from_millis(100);
 
-/// Serve the HTTP API
+/// Run the HTTP and MCP server
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct ServeArgs {
@@ -52,7 +53,7 @@ pub(crate) struct ServeArgs {
     /// The key of the certificate, in PEM form
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Listen elsewhere than on this machine without TLS, because something in front has it
+    /// Allow other machines to connect without TLS, because a reverse proxy in front has it
     #[arg(long, conflicts_with = "tls_certificate")]
     without_tls: bool,
 }
@@ -109,7 +110,7 @@ async fn serve(settings: Settings, screen: Screen) -> Result<Exit, Failure> {
         Failure::new(Exit::Failed, format!("cannot speak TLS: {error}"))
             .hint("look at --tls-certificate and --tls-key; `windlass doctor` says what is wrong")
     })?;
-    let listener = Listener::bind(address, acceptor).await.map_err(|error| {
+    let listener = HttpListener::bind(address, acceptor).await.map_err(|error| {
         Failure::new(Exit::Failed, format!("cannot listen on {address}: {error}"))
             .hint("choose another address with --listen; `windlass doctor` says what is wrong")
     })?;
@@ -126,9 +127,9 @@ pub(crate) async fn start(
     builder: EngineBuilder,
     settings: Settings,
     screen: Screen,
-    listener: Listener,
+    listener: HttpListener,
 ) -> Result<Started, Failure> {
-    let quotas = Quotas::new(settings.quotas);
+    let quotas = TenantQuotas::new(settings.quotas);
     let installation = Installation::new(&settings, screen).bounded(&quotas);
     let documents = Arc::clone(installation.documents().await?);
     let metrics = Arc::<Metrics>::default();
@@ -146,11 +147,11 @@ pub(crate) async fn start(
         }
     });
     let (rules, patience) = (settings.approvals.clone(), settings.server.http.approvals_expire);
-    let desk = Desk::new(Arc::clone(&documents), rules, patience);
-    let questions = Arc::<Questions>::default();
+    let approvals = ApprovalQueue::new(Arc::clone(&documents), rules, patience);
+    let questions = Arc::<CallQuestions>::default();
     let (counting, tracing) = (Arc::clone(&metrics), tracer.clone());
     let builder = builder
-        .approvals(SharedDesk(Arc::clone(&desk)))
+        .approvals(QueueApprover(Arc::clone(&approvals)))
         .object(questions.askers())
         .on_record(move |record| {
             counting.count(record);
@@ -163,7 +164,7 @@ pub(crate) async fn start(
     servers.offer_logins(LoginOptions { redirect_uri, ..LoginOptions::default() });
     let servers = Arc::new(servers);
     let watches = watch(&engine, &settings, screen);
-    let keys = Keys::new(Arc::clone(&documents));
+    let keys = ApiKeys::new(Arc::clone(&documents));
     let audit = Audit::new(Arc::clone(&documents));
     let first = keys.create_first().await?;
     if let Some(first) = &first {
@@ -175,15 +176,15 @@ pub(crate) async fn start(
     // New calls end with the first of these, all else with the second.
     let (draining, ended) = (CancellationToken::new(), CancellationToken::new());
     let exporting = exporter.map(|it| tokio::spawn(it.run(engine.clone(), ended.clone())));
-    let members = Members::join(Arc::clone(&documents), engine.records()).await?;
+    let membership = Membership::join(Arc::clone(&documents), engine.records()).await?;
     let links = Links::new(&*documents).await?;
-    let (ids, linger) = (EventIds::new(&links), settings.server.http.events_linger);
+    let (ids, listener_ttl) = (EventIds::new(&links), settings.server.http.event_listener_ttl);
     let app = Arc::new(App {
-        members,
-        hub: Hub::new(Arc::clone(&documents), ids, linger),
+        membership,
+        events: EventBroker::new(Arc::clone(&documents), ids, listener_ttl),
         engine,
         servers,
-        desk,
+        approvals,
         questions,
         consents,
         outbound,
@@ -200,6 +201,7 @@ pub(crate) async fn start(
         credentials: Arc::clone(installation.credentials().await?),
         metrics,
         readiness: Readiness::default(),
+        refusals: Refusals::default(),
         tracer,
         settings: settings.server.http.clone(),
         lang: settings.lang,
@@ -293,7 +295,7 @@ fn first_key(first: &NewKey) -> Happened {
 /// Says that this server ended well. Where it cannot, others look for what it
 /// might have left.
 async fn leave(app: &App) {
-    if !matches!(tokio::time::timeout(LAST_WORDS, app.members.leave()).await, Ok(Ok(()))) {
+    if !matches!(tokio::time::timeout(LAST_WORDS, app.membership.leave()).await, Ok(Ok(()))) {
         tracing::warn!("that the server ended could not be written down");
     }
 }

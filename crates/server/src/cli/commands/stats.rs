@@ -1,4 +1,4 @@
-//! `windlass stats`: how often tools are called, how it ends, how long it takes.
+//! `windlass stats`: call counts, outcomes and latencies of tools.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `windlass tools`: the catalogue, one tool in detail, and both as model APIs
-//! want to read them.
+//! `windlass tools`: lists the tools, shows one, and exports both in the formats of
+//! model APIs.
 
 mod detail;
 mod example;
@@ -15,7 +15,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
 use crate::cli::output::{Grid, Screen, cell, count, strong};
 use crate::installation::{Installation, block_on};
-use crate::mcp::Upstream;
+use crate::mcp::CommandServers;
 use crate::settings::Settings;
 
 /// List the tools, or show one of them
@@ -62,9 +62,9 @@ pub(crate) fn run(args: &ToolsArgs, settings: &Settings, screen: Screen) -> Resu
         let upstream = match &args.name {
             Some(name) => {
                 let names = std::iter::once(name.as_str());
-                Upstream::of_tools(&installation, &engine, names).await?
+                CommandServers::of_tools(&installation, &engine, names).await?
             }
-            None => Upstream::all(&installation, &engine).await?,
+            None => CommandServers::all(&installation, &engine).await?,
         };
         let shown = show(args, &engine, settings.lang, screen);
         upstream.stop().await;

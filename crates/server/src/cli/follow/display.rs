@@ -1,5 +1,5 @@
-//! Shows on stderr that work goes on. Whether anybody reads it does not matter
-//! to the work.
+//! Shows progress on stderr. Errors of writing are ignored: they do not matter to
+//! the calls.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
@@ -16,7 +16,7 @@ const MAX_WORDS: usize = 60;
 
 /// What is shown while calls run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watch {
+pub(crate) enum ProgressWatch {
     Nothing,
     /// A line that moves.
     Spinner,
@@ -29,7 +29,7 @@ pub(crate) enum Watch {
     QueueEvents,
 }
 
-impl Watch {
+impl ProgressWatch {
     /// What suits a person or a program; `json` is what the latter gets.
     pub(crate) fn choose(progress: bool, screen: &Screen, json: Self) -> Self {
         match (progress, screen.json) {
@@ -43,7 +43,7 @@ impl Watch {
 
 /// What was shown so far.
 pub(super) struct Display {
-    watch: Watch,
+    watch: ProgressWatch,
     began: Instant,
     shown: usize,
     name: String,
@@ -54,26 +54,26 @@ pub(super) struct Display {
 }
 
 impl Display {
-    pub(super) fn new(watch: Watch) -> Self {
+    pub(super) fn new(watch: ProgressWatch) -> Self {
         let (name, words, waiting) = Default::default();
         Self { watch, began: Instant::now(), shown: 0, name, words, total: 0, waiting }
     }
 
     pub(super) fn event(&mut self, event: &Event) {
         match self.watch {
-            Watch::Nothing => {}
-            Watch::Spinner => self.remember(event),
-            Watch::Events => {
+            ProgressWatch::Nothing => {}
+            ProgressWatch::Spinner => self.remember(event),
+            ProgressWatch::Events => {
                 let at = self.began.elapsed().as_secs_f64();
                 let words = output::one_line(&describe(&event.body));
                 let _ = writeln!(io::stderr(), "{at:>8.3}s {} {words}", event.body.name());
             }
-            Watch::JsonEvents => {
+            ProgressWatch::JsonEvents => {
                 if let Ok(line) = serde_json::to_string(event) {
                     let _ = writeln!(io::stderr(), "{line}");
                 }
             }
-            Watch::QueueEvents => {
+            ProgressWatch::QueueEvents => {
                 for event in event.to_queue_events() {
                     if let Ok(line) = serde_json::to_string(&event) {
                         let _ = writeln!(io::stderr(), "{line}");
@@ -118,7 +118,7 @@ impl Display {
     }
 
     pub(super) fn clear(&self) {
-        if self.watch == Watch::Spinner && self.shown > 0 {
+        if self.watch == ProgressWatch::Spinner && self.shown > 0 {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }

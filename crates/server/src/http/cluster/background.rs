@@ -1,9 +1,9 @@
-//! Calls that run in the background: every server knows of them, and which
-//! server runs them.
+//! Background calls: which there are, and which server runs them, kept where every
+//! server can read it.
 //!
-//! A call that changes nothing has no intent, and one that waits for a slot has
-//! none yet. What is kept here says what was asked for, so that any server can
-//! close the call if the one that took it ends first.
+//! A read-only call has no intent in the record store, and a call that waits for a
+//! slot has none yet. The document that is kept here describes the request, so that
+//! any server can close the call if the one that accepted it crashes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::state::identity::Identity;
 const SPACE: &str = "pending_calls";
 /// How long a call may be known after the longest time that it may take.
 const GRACE: Duration = Duration::from_secs(300);
-/// The longest arguments that are kept for the record of a call that nobody ends.
+/// Limit of the arguments that are kept to record an interrupted call.
 const MAX_ARGUMENTS: usize = 64 * 1024;
 /// How often it is looked whether another server left calls.
 const LOOK: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ pub(crate) struct Accepted {
 
 /// What is kept of a call in the background until it has a record.
 #[derive(Clone, Serialize, Deserialize)]
-struct Pending {
+struct UnfinishedCall {
     /// The server that runs it; none where there can be no other.
     #[serde(default)]
     server: Option<OwnerId>,
@@ -60,6 +60,8 @@ struct Pending {
 pub(crate) struct Elsewhere {
     /// The key that began it.
     pub(crate) begun_by: Option<String>,
+    /// The person on whose behalf it is made.
+    pub(crate) user: Option<String>,
 }
 
 /// What is kept of a call. Variables may hold what nobody should read, and its
@@ -89,7 +91,7 @@ pub(crate) async fn begin(
     let created_at = Timestamp::now();
     let id = CallId::at(created_at);
     let server = app.engine.records().owner().await?;
-    let pending = Pending { server, begun_by: Some(key_id.to_string()), created_at, call };
+    let pending = UnfinishedCall { server, begun_by: Some(key_id.to_string()), created_at, call };
     let mut put = Put::new(SPACE, tenant.clone(), id.to_string(), json!(pending));
     put.expires_at = created_at.checked_add(windlass::duration::MAX + GRACE).ok();
     app.documents.put(put, Expect::Anything).await?;
@@ -130,11 +132,15 @@ pub(crate) async fn find(
     let pending = read(&document)?;
     match close_left(app, &document, &pending).await? {
         true => Ok(None),
-        false => Ok(Some(Elsewhere { begun_by: pending.begun_by })),
+        false => {
+            let call: Option<CallBody> = serde_json::from_str(&pending.call).ok();
+            let user = call.and_then(|call| call.user_id);
+            Ok(Some(Elsewhere { begun_by: pending.begun_by, user }))
+        }
     }
 }
 
-/// Closes the calls of servers that have gone, again and again.
+/// Periodically closes the calls of servers that crashed.
 pub(crate) async fn look_after(app: &App) {
     loop {
         match app.documents.all(SPACE).await {
@@ -156,13 +162,17 @@ async fn look(app: &App, calls: &[Document]) {
 
 /// Closes a call as interrupted if its server is gone; returns whether it is.
 /// One that waits for a person goes on waiting.
-async fn close_left(app: &App, document: &Document, pending: &Pending) -> Result<bool, Error> {
+async fn close_left(
+    app: &App,
+    document: &Document,
+    pending: &UnfinishedCall,
+) -> Result<bool, Error> {
     let Some(server) = &pending.server else { return Ok(false) };
     if !app.engine.records().is_gone(server).await? {
         return Ok(false);
     }
     // Of several who look, one closes it.
-    let own = Pending { server: app.engine.records().owner().await?, ..pending.clone() };
+    let own = UnfinishedCall { server: app.engine.records().owner().await?, ..pending.clone() };
     let Some(version) = keep(app, document, &own, document.version).await? else {
         return Ok(true);
     };
@@ -176,10 +186,10 @@ async fn close_left(app: &App, document: &Document, pending: &Pending) -> Result
     Ok(true)
 }
 
-async fn close(app: &App, document: &Document, pending: &Pending) -> Result<(), Error> {
+async fn close(app: &App, document: &Document, pending: &UnfinishedCall) -> Result<(), Error> {
     let id: CallId = document.id.parse().map_err(|_| unreadable(document))?;
     let tenant = &document.tenant;
-    if app.desk.get(tenant, id).await?.is_some() {
+    if app.approvals.get(tenant, id).await?.is_some() {
         return Ok(());
     }
     let body: CallBody = serde_json::from_str(&pending.call)
@@ -191,7 +201,7 @@ async fn close(app: &App, document: &Document, pending: &Pending) -> Result<(), 
 async fn keep(
     app: &App,
     document: &Document,
-    pending: &Pending,
+    pending: &UnfinishedCall,
     version: u64,
 ) -> Result<Option<u64>, Error> {
     let mut put = Put::new(SPACE, document.tenant.clone(), &document.id, json!(pending));
@@ -199,7 +209,7 @@ async fn keep(
     app.documents.put(put, Expect::Version(version)).await
 }
 
-fn read(document: &Document) -> Result<Pending, Error> {
+fn read(document: &Document) -> Result<UnfinishedCall, Error> {
     serde_json::from_value(document.body.clone())
         .map_err(|error| unreadable(document).with_source(error))
 }

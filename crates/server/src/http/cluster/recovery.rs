@@ -1,11 +1,11 @@
-//! Events that died with a server which crashed.
+//! Recovers the event streams of a server that crashed.
 //!
-//! Events are written a little after what they tell. A server that is killed
-//! takes the last ones with it, and the calls that it ran end without a word.
-//! Another server, or the same one when it starts again, makes up for it: every
-//! call whose beginning was told gets its end, as its record has it, or as
-//! interrupted; and every reader that comes back from before the crash is told
-//! of a gap, because what left neither record nor event is not known.
+//! Events are written shortly after they happen. A server that is killed loses the
+//! last ones, and its running calls never emit an end. Another server, or the same
+//! one after a restart, completes the streams: every call whose start was published
+//! gets an end, as its record says or as interrupted; and subscribers that were
+//! connected before the crash get a `gap` event, because what left neither an event
+//! nor a record cannot be known.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ async fn look_after(app: &App) {
 /// Recovers what can be recovered now.
 pub(crate) async fn look(app: &App) {
     let recovered = async {
-        app.members.stay().await?;
+        app.membership.stay().await?;
         recover(app).await
     };
     if let Err(error) = recovered.await {
@@ -56,24 +56,24 @@ pub(crate) async fn look(app: &App) {
 /// Recovers the events of all servers that have crashed.
 async fn recover(app: &App) -> Result<(), Error> {
     let records = app.engine.records();
-    let crashed = app.members.crashed(records).await?;
+    let crashed = app.membership.crashed(records).await?;
     if crashed.is_empty() {
         return Ok(());
     }
-    let alone = app.members.others(records).await?.is_empty();
+    let alone = app.membership.others(records).await?.is_empty();
     for member in crashed {
-        let Some(member) = app.members.claim(member).await? else { continue };
+        let Some(member) = app.membership.claim(member).await? else { continue };
         let (_, newest) = app.documents.event_range().await?;
         let mut ends = 0;
-        for (tenant, since, since_at) in app.hub.listened() {
-            let told = Told::read(app, &tenant, since, &member.id).await?;
+        for (tenant, since, since_at) in app.events.listened() {
+            let told = PublishedEvents::read(app, &tenant, since, &member.id).await?;
             let from = alone.then(|| told.unsure_from(since_at.max(member.started_at)));
             ends += recover_tenant(app, &tenant, &told, from).await?;
         }
         // The mark is set before the server is taken off the list, and both may
         // be done twice.
-        app.hub.mark_gap(newest).await?;
-        app.members.bury(&member).await?;
+        app.events.mark_gap(newest).await?;
+        app.membership.bury(&member).await?;
         tracing::warn!(server = member.id.as_str(), ends, "recovered the events of a crash");
     }
     Ok(())
@@ -85,7 +85,7 @@ async fn recover(app: &App) -> Result<(), Error> {
 async fn recover_tenant(
     app: &App,
     tenant: &TenantId,
-    told: &Told,
+    told: &PublishedEvents,
     from: Option<Timestamp>,
 ) -> Result<usize, Error> {
     let mut ends = Vec::new();
@@ -101,21 +101,21 @@ async fn recover_tenant(
         }
     }
     let count = ends.len();
-    app.hub.append_ends(ends).await?;
+    app.events.append_ends(ends).await?;
     Ok(count)
 }
 
-/// What a tenant's readers have been told.
+/// The events of a tenant that were published.
 #[derive(Default)]
-struct Told {
-    /// Calls of the server whose beginning was told, but no end.
+struct PublishedEvents {
+    /// Calls of the server whose start was published, but no end.
     open: HashMap<CallId, NewEvent>,
     ended: HashSet<CallId>,
     first_at: Option<Timestamp>,
     last_at: Option<Timestamp>,
 }
 
-impl Told {
+impl PublishedEvents {
     async fn read(
         app: &App,
         tenant: &TenantId,
@@ -198,7 +198,7 @@ pub(crate) fn is_end(event: &NewEvent) -> bool {
     matches!(&*event.name, "execution_completed" | "execution_failed")
 }
 
-/// The end of a call whose beginning was told.
+/// The end of a call whose start was published.
 fn end_of(begun: &NewEvent, record: Option<&CallRecord>) -> NewEvent {
     let mut body = begun.body.clone();
     if let Value::Object(body) = &mut body {
@@ -217,7 +217,7 @@ fn end_of(begun: &NewEvent, record: Option<&CallRecord>) -> NewEvent {
     finished(begun.clone(), name, body)
 }
 
-/// The end of a call of which nothing was told.
+/// The end of a call without published events.
 fn end_of_record(record: &CallRecord) -> NewEvent {
     let mut body = json!(&*record.caller);
     body["call_id"] = json!(record.id);

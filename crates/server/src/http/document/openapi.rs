@@ -1,15 +1,15 @@
-//! The OpenAPI document, made from the table of routes.
+//! The OpenAPI document, generated from the table of routes.
 
-mod plain;
+mod generators;
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::operation::{Answer, Operation};
+use super::operation::{ResponseDoc, RouteSpec};
 use super::shape;
 use crate::http::front::problem;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 
 /// What every route may answer besides its own.
 const PROBLEMS: [(u16, &str); 11] = [
@@ -33,21 +33,21 @@ const ABOUT: &str = "Runs the tool calls of AI agents: one result for every call
                      tenant are answered like unknown ids.";
 
 /// The document of these rows.
-pub(crate) fn document(rows: &[Operation]) -> Value {
+pub(crate) fn document(rows: &[RouteSpec]) -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
     settings.meta_schema = None;
     let mut generator = settings.into_generator();
-    let problem = generator.subschema_for::<problem::Told>().to_value();
+    let problem = generator.subschema_for::<problem::ProblemBody>().to_value();
     let mut paths = Map::new();
     for row in rows {
         let item = paths.entry(row.path).or_insert_with(|| json!({}));
         item[row.method.as_str().to_lowercase()] = operation(row, &mut generator, &problem);
     }
     let mut schemas: Map<String, Value> = generator.take_definitions(true).into_iter().collect();
-    schemas.values_mut().for_each(plain::schema);
+    schemas.values_mut().for_each(generators::schema);
     let mut paths = Value::Object(paths);
-    plain::paths(&mut paths);
+    generators::paths(&mut paths);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -69,12 +69,12 @@ pub(crate) fn document(rows: &[Operation]) -> Value {
     })
 }
 
-fn operation(row: &Operation, generator: &mut SchemaGenerator, problem: &Value) -> Value {
+fn operation(row: &RouteSpec, generator: &mut SchemaGenerator, problem: &Value) -> Value {
     let mut operation = json!({
         "operationId": row.name,
         "tags": [row.tag],
         "summary": row.summary,
-        "x-roles": row.action.map_or_else(|| "open to all".to_owned(), Action::roles),
+        "x-roles": row.action.map_or_else(|| "open to all".to_owned(), Permission::roles),
         "responses": responses(row, generator, problem),
     });
     if let Some(details) = row.details {
@@ -97,7 +97,7 @@ fn operation(row: &Operation, generator: &mut SchemaGenerator, problem: &Value) 
     operation
 }
 
-fn parameters(row: &Operation, generator: &mut SchemaGenerator) -> Vec<Value> {
+fn parameters(row: &RouteSpec, generator: &mut SchemaGenerator) -> Vec<Value> {
     let in_path = row.path.split('/').filter_map(|part| {
         let name = part.strip_prefix('{')?.strip_suffix('}')?;
         let schema = json!({
@@ -161,9 +161,9 @@ fn resolve(schema: Value, generator: &SchemaGenerator) -> Value {
     }
 }
 
-fn responses(row: &Operation, generator: &mut SchemaGenerator, problem: &Value) -> Value {
+fn responses(row: &RouteSpec, generator: &mut SchemaGenerator, problem: &Value) -> Value {
     let mut responses = Map::new();
-    for Answer { status, about, media, describe } in &row.answers {
+    for ResponseDoc { status, about, media, describe } in &row.answers {
         let answer = responses.entry(status.to_string()).or_insert_with(|| json!({}));
         answer["description"] = (*about).into();
         if media.is_empty() {

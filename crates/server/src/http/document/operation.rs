@@ -1,6 +1,6 @@
-//! The table of routes: what each does, who may use it, what goes in and what
-//! comes out. The router, the checks of roles and the OpenAPI document are made
-//! from the same rows, so none of them can forget one.
+//! [`RouteSpec`], the table of routes: each row has a path, a handler, the required
+//! permission, the inputs and the answers. The router, the permission checks and the
+//! OpenAPI document are generated from the same rows, so they cannot disagree.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,43 +12,43 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::http::app::App;
-use crate::http::front::auth::Gated;
+use crate::http::front::auth::{Answered, Answering, Gated, answering};
 use crate::http::front::problem;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 
 /// One row.
-pub(crate) struct Operation {
+pub(crate) struct RouteSpec {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
     /// What somebody must be allowed to do; none for what is open to all.
-    pub(crate) action: Option<Action>,
+    pub(crate) action: Option<Permission>,
     pub(crate) tag: &'static str,
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
     pub(crate) details: Option<&'static str>,
     pub(crate) query: Option<Describe>,
     pub(crate) body: Option<(&'static str, Describe)>,
-    pub(crate) headers: Vec<Header>,
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) headers: Vec<HeaderDoc>,
+    pub(crate) answers: Vec<ResponseDoc>,
     /// A body to try it with.
     pub(crate) example: Option<fn() -> serde_json::Value>,
     pub(crate) has_problems: bool,
-    /// Where it is answered, for those who may do this.
-    route: Box<dyn FnOnce(Option<Action>) -> MethodRouter<Arc<App>>>,
+    /// What answers it, for those who may do this.
+    handler: Answering,
 }
 
 /// Describes a type in the document.
 pub(crate) type Describe = fn(&mut SchemaGenerator) -> Schema;
 
 /// A header that a request may carry.
-pub(crate) struct Header {
+pub(crate) struct HeaderDoc {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     /// The texts that it may be; any where it is empty.
     pattern: Cow<'static, str>,
 }
 
-impl Header {
+impl HeaderDoc {
     pub(crate) fn schema(&self) -> serde_json::Value {
         match &*self.pattern {
             "" => serde_json::json!({"type": "string"}),
@@ -58,7 +58,7 @@ impl Header {
 }
 
 /// What may come out.
-pub(crate) struct Answer {
+pub(crate) struct ResponseDoc {
     pub(crate) status: u16,
     pub(crate) about: &'static str,
     pub(crate) media: &'static str,
@@ -76,13 +76,8 @@ fn describe<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-impl Operation {
-    fn new<H, T>(method: Method, path: &'static str, name: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, Arc<App>>,
-        T: 'static,
-    {
-        let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
+impl RouteSpec {
+    fn new(method: Method, path: &'static str, name: &'static str, handler: Answering) -> Self {
         Self {
             method,
             path,
@@ -97,47 +92,49 @@ impl Operation {
             answers: Vec::new(),
             example: None,
             has_problems: false,
-            route: Box::new(move |action| match action {
-                Some(action) => on(filter, Gated { handler, action, name }),
-                None => on(filter, handler),
-            }),
+            handler,
         }
     }
 
-    pub(crate) fn get<H: Handler<T, Arc<App>>, T: 'static>(
+    pub(crate) fn get<T: 'static>(
         path: &'static str,
         name: &'static str,
-        handler: H,
+        handler: impl Handler<T, Arc<App>, Future = Answered>,
     ) -> Self {
-        Self::new(Method::GET, path, name, handler)
+        Self::new(Method::GET, path, name, answering(handler))
     }
 
-    pub(crate) fn post<H: Handler<T, Arc<App>>, T: 'static>(
+    pub(crate) fn post<T: 'static>(
         path: &'static str,
         name: &'static str,
-        handler: H,
+        handler: impl Handler<T, Arc<App>, Future = Answered>,
     ) -> Self {
-        Self::new(Method::POST, path, name, handler)
+        Self::new(Method::POST, path, name, answering(handler))
     }
 
-    pub(crate) fn put<H: Handler<T, Arc<App>>, T: 'static>(
+    pub(crate) fn put<T: 'static>(
         path: &'static str,
         name: &'static str,
-        handler: H,
+        handler: impl Handler<T, Arc<App>, Future = Answered>,
     ) -> Self {
-        Self::new(Method::PUT, path, name, handler)
+        Self::new(Method::PUT, path, name, answering(handler))
     }
 
-    pub(crate) fn delete<H: Handler<T, Arc<App>>, T: 'static>(
+    pub(crate) fn delete<T: 'static>(
         path: &'static str,
         name: &'static str,
-        handler: H,
+        handler: impl Handler<T, Arc<App>, Future = Answered>,
     ) -> Self {
-        Self::new(Method::DELETE, path, name, handler)
+        Self::new(Method::DELETE, path, name, answering(handler))
+    }
+
+    fn route(self) -> MethodRouter<Arc<App>> {
+        let filter = MethodFilter::try_from(self.method).unwrap_or(MethodFilter::GET);
+        on(filter, Gated::new(self.handler, self.action, self.name))
     }
 
     /// Who may use it, and what it does.
-    pub(crate) fn may(mut self, action: Action, summary: &'static str) -> Self {
+    pub(crate) fn may(mut self, action: Permission, summary: &'static str) -> Self {
         (self.action, self.summary) = (Some(action), summary);
         self.problems()
     }
@@ -187,7 +184,7 @@ impl Operation {
         pattern: impl Into<Cow<'static, str>>,
         about: &'static str,
     ) -> Self {
-        self.headers.push(Header { name, about, pattern: pattern.into() });
+        self.headers.push(HeaderDoc { name, about, pattern: pattern.into() });
         self
     }
 
@@ -197,7 +194,7 @@ impl Operation {
 
     /// A problem of its own.
     pub(crate) fn problem(self, status: u16, about: &'static str) -> Self {
-        self.answer_as(status, about, problem::MEDIA, Some(describe::<problem::Told>))
+        self.answer_as(status, about, problem::MEDIA, Some(describe::<problem::ProblemBody>))
     }
 
     /// A stream of such events.
@@ -212,19 +209,18 @@ impl Operation {
         media: &'static str,
         describe: Option<Describe>,
     ) -> Self {
-        self.answers.push(Answer { status, about, media, describe });
+        self.answers.push(ResponseDoc { status, about, media, describe });
         self
     }
 }
 
 /// Puts a tag on rows that belong together.
-pub(crate) fn tagged(tag: &'static str, rows: Vec<Operation>) -> impl Iterator<Item = Operation> {
-    rows.into_iter().map(move |row| Operation { tag, ..row })
+pub(crate) fn tagged(tag: &'static str, rows: Vec<RouteSpec>) -> impl Iterator<Item = RouteSpec> {
+    rows.into_iter().map(move |row| RouteSpec { tag, ..row })
 }
 
 /// The router of these rows. Nothing but what is open to all is reached without
 /// a key whose role may do it.
-pub(crate) fn router(rows: Vec<Operation>) -> Router<Arc<App>> {
-    rows.into_iter()
-        .fold(Router::new(), |router, row| router.route(row.path, (row.route)(row.action)))
+pub(crate) fn router(rows: Vec<RouteSpec>) -> Router<Arc<App>> {
+    rows.into_iter().fold(Router::new(), |router, row| router.route(row.path, row.route()))
 }

@@ -1,5 +1,5 @@
-//! The OpenAPI document as a page for people: what goes in, what comes out, and
-//! a line to try it with. No script, and nothing from elsewhere.
+//! The API reference as an HTML page: for each operation its parameters, its
+//! answers and a `curl` line. It loads no scripts and nothing from other hosts.
 
 use std::fmt::Write;
 

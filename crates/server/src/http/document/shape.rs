@@ -1,13 +1,13 @@
-//! What the OpenAPI document says of answers that no single type writes: events,
-//! calls in any state, rules, tools. Types of the engine describe themselves.
+//! Schemas of answers that no single Rust type serializes: events, calls in any
+//! state, approval rules, tools. Types of the engine derive theirs.
 
 mod event;
 mod record;
 mod rules;
 mod tool;
 
-pub(crate) use event::{BatchEvent, CallEvent, FollowedEvent, RunEvent, TurnEvent};
-pub(crate) use record::{CallState, LimitMetrics};
+pub(crate) use event::{BatchEventDoc, CallEventDoc, FollowedEventDoc, RunEventDoc, TurnEventDoc};
+pub(crate) use record::{CallState, LimitMetricsDoc};
 pub(crate) use rules::RulesDoc;
 pub(crate) use tool::{FieldDoc, ToolDoc};
 

@@ -1,5 +1,5 @@
-//! Who may come in: the name that a request is for, the page that it is from,
-//! and the key that it carries.
+//! Authentication of requests. Rejects unknown hosts (DNS rebinding) and foreign
+//! origins (CSRF, CORS), and then checks the API key or the bearer token.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -13,36 +13,57 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
 use windlass::Secret;
 
-use super::lapse::{self, Shown};
-use super::observe::{self, Asker};
+use super::observe::{self, Requester};
 use super::problem::Problem;
-use super::slots::Slot;
+use super::revocation::{self, PresentedKey};
+use super::slots::RequestSlot;
 use crate::http::app::{App, HttpSettings};
 use crate::http::routes::audit::{self, Performed};
-use crate::state::identity::{Action, Identity};
+use crate::state::identity::{Identity, Permission};
 
 /// The header that holds a key and nothing else.
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// A handler that only those reach whose key may do what it does. It is no
-/// layer: each costs every request a few allocations.
+/// Answers a request that was let in.
+pub(crate) type Answering = Arc<dyn Fn(Request, Arc<App>) -> Answered + Send + Sync>;
+pub(crate) type Answered = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// Authorization around a handler. It is not a layer, because each layer costs
+/// every request a few allocations; and one type for all handlers, because axum
+/// and the checks are compiled again for each type of handler.
 #[derive(Clone)]
-pub(crate) struct Gated<H> {
-    pub(crate) handler: H,
-    pub(crate) action: Action,
+pub(crate) struct Gated {
+    handler: Answering,
+    /// None for what is open to all.
+    action: Option<Permission>,
     /// The operation's name.
-    pub(crate) name: &'static str,
+    name: &'static str,
 }
 
-impl<H: Handler<T, Arc<App>>, T: 'static> Handler<T, Arc<App>> for Gated<H> {
-    type Future = Pin<Box<dyn Future<Output = Response> + Send>>;
+impl Gated {
+    pub(crate) fn new(handler: Answering, action: Option<Permission>, name: &'static str) -> Self {
+        Self { handler, action, name }
+    }
+}
 
-    fn call(self, request: Request, app: Arc<App>) -> Self::Future {
+/// The handler of a route, whatever it takes from a request.
+pub(crate) fn answering<T: 'static>(
+    handler: impl Handler<T, Arc<App>, Future = Answered>,
+) -> Answering {
+    Arc::new(move |request, app| handler.clone().call(request, app))
+}
+
+impl Handler<(), Arc<App>> for Gated {
+    type Future = Answered;
+
+    fn call(self, request: Request, app: Arc<App>) -> Answered {
+        let Some(action) = self.action else { return (self.handler)(request, app) };
         Box::pin(async move {
-            let next = |request| self.handler.call(request, Arc::clone(&app));
-            let answered = check(&app, (self.action, self.name), request, next).await;
+            let next = |request| (self.handler)(request, Arc::clone(&app));
+            let answered = check(&app, (action, self.name), request, next).await;
             answered.unwrap_or_else(IntoResponse::into_response)
         })
     }
@@ -51,12 +72,12 @@ impl<H: Handler<T, Arc<App>>, T: 'static> Handler<T, Arc<App>> for Gated<H> {
 /// Lets a request through whose key may do this.
 async fn check<F: Future<Output = Response>>(
     app: &Arc<App>,
-    operation: (Action, &'static str),
+    operation: (Permission, &'static str),
     request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Result<Response, Problem> {
-    let pass = Pass::of(&request);
-    let identity = bearer_of_key(app, pass.as_ref().and_then(Pass::key).as_deref()).await?;
+    let pass = AuthHeader::of(&request);
+    let identity = bearer_of_key(app, pass.as_ref().and_then(AuthHeader::key).as_deref()).await?;
     // Only the protocol shows a part of the tools.
     if identity.tools.is_some() {
         let why = "this key is for some of the tools, over /mcp";
@@ -64,19 +85,19 @@ async fn check<F: Future<Output = Response>>(
             .hint("use a key without a view of tools"));
     }
     let response = admit(app, operation, identity, request, next).await?;
-    Ok(watched(response, app, pass, Shown::Key))
+    Ok(watched(response, app, pass, PresentedKey::Key))
 }
 
 /// The same for a route that also takes tokens of an authorization server.
 pub(crate) async fn check_bearer(
     app: &Arc<App>,
-    action: Action,
+    action: Permission,
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let pass = Pass::of(&request);
-    let shown = pass.as_ref().and_then(Pass::key);
-    let token = shown.as_deref().filter(|text| lapse::is_token(text));
+    let pass = AuthHeader::of(&request);
+    let shown = pass.as_ref().and_then(AuthHeader::key);
+    let token = shown.as_deref().filter(|text| revocation::is_token(text));
     let identity = match (&app.bearers, token) {
         (Some(bearers), Some(token)) => match bearers.verify(token).await? {
             Some(identity) => identity,
@@ -89,25 +110,25 @@ pub(crate) async fn check_bearer(
     };
     let operation = (action, "mcp");
     let response = admit(app, operation, identity, request, |request| next.run(request)).await?;
-    Ok(watched(response, app, pass, Shown::Bearer))
+    Ok(watched(response, app, pass, PresentedKey::Bearer))
 }
 
-/// An answer that goes on for long ends when what was shown for it stops
+/// Ends a long-lived response when the key or token that it depends on stops
 /// working.
 fn watched(
     response: Response,
     app: &Arc<App>,
-    pass: Option<Pass>,
-    shown: fn(Secret) -> Shown,
+    pass: Option<AuthHeader>,
+    shown: fn(Secret) -> PresentedKey,
 ) -> Response {
-    let stream = pass.filter(|_| lapse::is_stream(&response));
-    match stream.as_ref().and_then(Pass::key) {
-        Some(key) => lapse::until_lapsed(response, app, shown(Secret::new(key.into_owned()))),
+    let stream = pass.filter(|_| revocation::is_stream(&response));
+    match stream.as_ref().and_then(AuthHeader::key) {
+        Some(key) => revocation::until_lapsed(response, app, shown(Secret::new(key.into_owned()))),
         None => response,
     }
 }
 
-/// Whoever holds a key.
+/// The holder of a key.
 async fn bearer_of_key(app: &App, key: Option<&str>) -> Result<Identity, Problem> {
     let Some(key) = key else {
         return Err(unauthorized("this needs an API key")
@@ -122,15 +143,15 @@ async fn bearer_of_key(app: &App, key: Option<&str>) -> Result<Identity, Problem
     }
 }
 
-/// Lets somebody through who may do this.
+/// `Ok` if the identity has the permission.
 async fn admit<F: Future<Output = Response>>(
     app: &App,
-    (action, name): (Action, &'static str),
+    (action, name): (Permission, &'static str),
     identity: Identity,
     mut request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Result<Response, Problem> {
-    let slot = request.extensions().get::<Arc<Slot>>().cloned();
+    let slot = request.extensions().get::<Arc<RequestSlot>>().cloned();
     if let Some(slot) = &slot {
         slot.identify(&identity)?;
     }
@@ -144,18 +165,23 @@ async fn admit<F: Future<Output = Response>>(
             .hint(format!("use a key with one of these roles: {}", action.roles()));
         let Some(performed) = audited else { return Err(refusal) };
         let answer = refusal.into_response();
-        let (tenant, happened) = performed.answered(&answer);
-        app.write_down(&tenant, happened).await;
+        let (tenant, mut happened) = performed.answered(&answer);
+        if let Some(left_out) = app.refusals.count(&tenant, &identity.key_id) {
+            if left_out > 0 {
+                happened.details = Some(json!({"left_out_before": left_out}));
+            }
+            app.write_down(&tenant, happened).await;
+        }
         return Ok(answer);
     }
-    let asker = observe::is_told(app).then(|| Asker::from(&identity));
+    let asker = observe::is_told(app).then(|| Requester::from(&identity));
     request.extensions_mut().insert(identity);
     let mut response = next(request).await;
     if let Some(performed) = audited {
         let (tenant, happened) = performed.answered(&response);
         app.write_down(&tenant, happened).await;
     }
-    if let Some(slot) = slot.filter(|_| lapse::is_stream(&response)) {
+    if let Some(slot) = slot.filter(|_| revocation::is_stream(&response)) {
         slot.follow()?;
     }
     if let Some(asker) = asker {
@@ -168,14 +194,14 @@ fn unauthorized(why: &str) -> Problem {
     Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", why)
 }
 
-/// The header by which a request shows who sends it.
-struct Pass {
+/// The header that authenticates a request.
+struct AuthHeader {
     value: HeaderValue,
     is_bare: bool,
     only_looks: bool,
 }
 
-impl Pass {
+impl AuthHeader {
     fn of(request: &Request) -> Option<Self> {
         let headers = request.headers();
         let bare = headers.get(&API_KEY);

@@ -1,15 +1,15 @@
-//! Who holds connections: bounded in all, by address as long as nobody has shown a
-//! key on them, and by key and tenant from then on.
+//! Connection limits: in total, by address until the client has authenticated, and
+//! by key and tenant from then on.
 //!
-//! Where a bound is reached, the connection that is needed least makes room: one
-//! that has no request under way, the longest idle of those of the same address,
-//! the same key, or of all. Only where every one of them is busy, a new one of an
-//! address or a key is refused, and any other waits where the system keeps it. A
-//! tenant has a share of all, like that of [`slots`](super::slots).
+//! When a limit is reached, an idle connection is closed to make room: the longest
+//! idle one of the same address, of the same key, or of all. If all of them are
+//! busy, a new connection of that address or key is refused, and any other stays in
+//! the listen backlog. Tenants share the total by dynamic thresholds, as in
+//! [`slots`](super::slots).
 //!
-//! Behind a reverse proxy all clients have its address. Networks of
-//! `server.trusted_proxies` are not bound by address; whom a request is from is
-//! then what the proxy says in `X-Forwarded-For`.
+//! Behind a reverse proxy all clients have the proxy's address. Networks of
+//! `server.trusted_proxies` have no limit by address, and the client's address is
+//! taken from `X-Forwarded-For`.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -23,7 +23,7 @@ use windlass::TenantId;
 use windlass_executors::outbound::Network;
 
 use super::slots::TENANT;
-use super::traffic::{Claim, Traffic};
+use super::watchdog::{KeyClaim, Watchdog};
 
 /// How many keys a connection is counted for. Behind a proxy it may carry many;
 /// the one that came first is forgotten first.
@@ -41,32 +41,32 @@ pub(crate) struct ConnectionLimits {
 /// All connections.
 pub(crate) struct Connections {
     limits: ConnectionLimits,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
     left: Notify,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenConnections {
     next: u64,
-    all: HashMap<u64, Arc<Traffic>>,
-    /// Connections on which nobody has shown a key, by address.
+    all: HashMap<u64, Arc<Watchdog>>,
+    /// Unauthenticated connections, by address.
     strangers: HashMap<IpAddr, usize>,
     keys: HashMap<Arc<str>, usize>,
     tenants: HashMap<TenantId, usize>,
 }
 
-/// A connection's place. Dropping it gives it back.
-pub(crate) struct Place {
+/// A permit for one connection, returned when it is dropped.
+pub(crate) struct ConnectionPermit {
     connections: Arc<Connections>,
     id: u64,
     /// Others are behind it.
     is_proxy: bool,
-    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) traffic: Arc<Watchdog>,
 }
 
-/// Why a connection has no place.
+/// Why there is no permit for a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NoPlace {
+pub(crate) enum NoCapacity {
     /// All are taken by others who are busy.
     Full,
     /// Its address has as many as it may have, all of them busy.
@@ -79,7 +79,7 @@ impl Connections {
     }
 
     /// A place for a new connection.
-    pub(crate) fn enter(self: &Arc<Self>, peer: IpAddr) -> Result<Place, NoPlace> {
+    pub(crate) fn enter(self: &Arc<Self>, peer: IpAddr) -> Result<ConnectionPermit, NoCapacity> {
         let (peer, is_proxy) = (unit(peer), self.is_proxy(peer));
         let mut open = self.open.lock();
         let of_peer = open.strangers.get(&peer).copied().unwrap_or_default();
@@ -87,18 +87,18 @@ impl Connections {
             && !is_proxy
             && !open.evict(|other| other.peer == peer && other.claims(|claims| claims.is_empty()))
         {
-            return Err(NoPlace::Refused);
+            return Err(NoCapacity::Refused);
         }
         if open.all.len() >= self.limits.total && !open.evict(|_| true) {
-            return Err(NoPlace::Full);
+            return Err(NoCapacity::Full);
         }
-        let traffic = Traffic::new(peer);
+        let traffic = Watchdog::new(peer);
         open.next += 1;
         let id = open.next;
         open.all.insert(id, Arc::clone(&traffic));
         *open.strangers.entry(peer).or_default() += 1;
         drop(open);
-        Ok(Place { connections: Arc::clone(self), id, is_proxy, traffic })
+        Ok(ConnectionPermit { connections: Arc::clone(self), id, is_proxy, traffic })
     }
 
     /// Ends when a connection may have left.
@@ -122,11 +122,11 @@ impl Connections {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Counts the connection for a key whose bearer uses it. False where the key or
     /// its tenant has as many as it may have.
     pub(crate) fn claim(&self, tenant: &TenantId, key: &Arc<str>) -> bool {
-        let is_known = |claims: &mut Vec<Claim>| claims.iter().any(|claim| *claim.key == **key);
+        let is_known = |claims: &mut Vec<KeyClaim>| claims.iter().any(|claim| *claim.key == **key);
         if self.traffic.claims(is_known) {
             return true;
         }
@@ -141,7 +141,7 @@ impl Place {
         let is_first = self.traffic.claims(|claims| claims.is_empty());
         let forgotten = self.traffic.claims(|claims| {
             let forgotten = (claims.len() >= KEYS).then(|| claims.remove(0));
-            claims.push(Claim { key: Arc::clone(key), tenant: tenant.clone() });
+            claims.push(KeyClaim { key: Arc::clone(key), tenant: tenant.clone() });
             forgotten
         });
         if is_first {
@@ -161,17 +161,17 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.connections.open.lock().remove(self.id);
         self.connections.left.notify_one();
     }
 }
 
-impl Open {
+impl OpenConnections {
     /// Ends the connection that is needed least; false where all are busy. It
     /// does not count any more from now on.
-    fn evict(&mut self, chosen: impl Fn(&Traffic) -> bool) -> bool {
+    fn evict(&mut self, chosen: impl Fn(&Watchdog) -> bool) -> bool {
         let idle = self.all.iter().filter(|(_, other)| chosen(other)).filter_map(|(id, other)| {
             let standing = other.standing();
             (!standing.is_busy).then_some((standing.rank, *id))
@@ -183,7 +183,7 @@ impl Open {
         true
     }
 
-    fn remove(&mut self, id: u64) -> Option<Arc<Traffic>> {
+    fn remove(&mut self, id: u64) -> Option<Arc<Watchdog>> {
         let traffic = self.all.remove(&id)?;
         let claims = traffic.claims(|claims| claims.clone());
         if claims.is_empty() {
@@ -193,7 +193,7 @@ impl Open {
         Some(traffic)
     }
 
-    fn forget(&mut self, claim: &Claim) {
+    fn forget(&mut self, claim: &KeyClaim) {
         take_one(&mut self.keys, &claim.key);
         take_one(&mut self.tenants, &claim.tenant);
     }
@@ -202,13 +202,13 @@ impl Open {
     /// makes room.
     fn has_room(&mut self, limits: &ConnectionLimits, tenant: &TenantId, key: &Arc<str>) -> bool {
         let of_key = self.keys.get(key).copied().unwrap_or_default();
-        let has_key = |claims: &mut Vec<Claim>| claims.iter().any(|claim| claim.key == *key);
+        let has_key = |claims: &mut Vec<KeyClaim>| claims.iter().any(|claim| claim.key == *key);
         if of_key >= limits.per_key && !self.evict(|other| other.claims(has_key)) {
             return false;
         }
         let free = limits.total.saturating_sub(self.all.len());
         let of_tenant = self.tenants.get(tenant).copied().unwrap_or_default();
-        let has_tenant = |claims: &mut Vec<Claim>| claims.iter().any(|it| it.tenant == *tenant);
+        let has_tenant = |claims: &mut Vec<KeyClaim>| claims.iter().any(|it| it.tenant == *tenant);
         of_tenant < (free + 1).saturating_mul(TENANT)
             || self.evict(|other| other.claims(has_tenant))
     }
@@ -259,7 +259,7 @@ mod tests {
         let all = connections(&[]);
         let (one, two) = (all.enter(ip("10.0.0.1")).unwrap(), all.enter(ip("10.0.0.1")).unwrap());
         let (busy, also) = (one.traffic.begin(), two.traffic.begin());
-        assert_eq!(all.enter(ip("10.0.0.1")).err(), Some(NoPlace::Refused));
+        assert_eq!(all.enter(ip("10.0.0.1")).err(), Some(NoCapacity::Refused));
         let _other = all.enter(ip("10.0.0.2")).unwrap();
         drop(also);
         let _three = all.enter(ip("10.0.0.1")).unwrap();
@@ -276,11 +276,11 @@ mod tests {
             .into_iter()
             .map(|place| (place.traffic.begin(), place))
             .collect();
-        assert_eq!(all.enter(ip("2001:db8::3")).err(), Some(NoPlace::Refused));
+        assert_eq!(all.enter(ip("2001:db8::3")).err(), Some(NoCapacity::Refused));
         drop(held);
         let held: Vec<_> = (0..3).map(|_| all.enter(ip("10.9.1.1")).unwrap()).collect();
         let busy: Vec<_> = held.iter().map(|place| place.traffic.begin()).collect();
-        assert_eq!(all.enter(ip("10.9.1.1")).err(), Some(NoPlace::Full));
+        assert_eq!(all.enter(ip("10.9.1.1")).err(), Some(NoCapacity::Full));
         drop(busy);
     }
 

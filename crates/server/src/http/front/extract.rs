@@ -1,5 +1,5 @@
-//! What handlers take from a request; whatever is wrong with it becomes a
-//! problem that says where.
+//! Extractors: what handlers take from a request. Invalid input becomes a problem
+//! document that says where.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use serde_path_to_error::{Path, Segment};
 
 use windlass_executors::rest::Limits;
 
-use super::problem::{Fault, Problem};
-use crate::cli::arguments::Unique;
+use super::problem::{InvalidField, Problem};
+use crate::cli::arguments::UniqueKeys;
 use crate::http::app::App;
 use crate::state::identity::Identity;
 
 /// The longest name in a path; no store takes longer ones.
 const MAX_NAME: usize = 512;
 
-/// Who asks. Only there behind the gate.
-pub(crate) struct Who(pub(crate) Identity);
+/// The authenticated identity. Only set behind [`auth`](super::auth).
+pub(crate) struct Authenticated(pub(crate) Identity);
 
-impl FromRequestParts<Arc<App>> for Who {
+impl FromRequestParts<Arc<App>> for Authenticated {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
@@ -37,9 +37,9 @@ impl FromRequestParts<Arc<App>> for Who {
 }
 
 /// A JSON body.
-pub(crate) struct Body<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for Body<T> {
+impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
@@ -96,7 +96,7 @@ impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for SecretBody<T> {
 
 /// Leaves what was found out of a fault, and what was expected in. What was
 /// found always comes first.
-fn unrepeated(fault: &mut Fault) {
+fn unrepeated(fault: &mut InvalidField) {
     let Some((found, expected)) = fault.message.rsplit_once(", expected ") else { return };
     if found.starts_with("unknown field") {
         fault.path.clear();
@@ -198,9 +198,9 @@ pub(crate) fn parse<T: DeserializeOwned + 'static>(bytes: &[u8]) -> Result<T, Pr
         return Err(misfit::<Map<String, Value>>(bytes));
     }
     let Ok(parsed) = serde_json::from_slice(bytes) else { return Err(misfit::<T>(bytes)) };
-    match serde_json::from_slice::<Unique>(bytes) {
-        Ok(Unique) => Ok(parsed),
-        Err(_) => Err(misfit::<Unique>(bytes)),
+    match serde_json::from_slice::<UniqueKeys>(bytes) {
+        Ok(UniqueKeys) => Ok(parsed),
+        Err(_) => Err(misfit::<UniqueKeys>(bytes)),
     }
 }
 
@@ -231,9 +231,9 @@ fn pointer(path: &Path) -> String {
 }
 
 /// The parameters of the query.
-pub(crate) struct Query<T>(pub(crate) T);
+pub(crate) struct QueryString<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
+impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for QueryString<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
@@ -261,9 +261,9 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Query<T> {
 }
 
 /// The one parameter of the path.
-pub(crate) struct Name(pub(crate) String);
+pub(crate) struct PathName(pub(crate) String);
 
-impl FromRequestParts<Arc<App>> for Name {
+impl FromRequestParts<Arc<App>> for PathName {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
@@ -284,7 +284,7 @@ impl FromRequestParts<Arc<App>> for Name {
     }
 }
 
-impl Name {
+impl PathName {
     /// The id that it stands for; whatever is no id does not exist.
     pub(crate) fn id<T: std::str::FromStr>(&self, what: &str) -> Result<T, Problem> {
         self.0.parse().map_err(|_| Problem::not_found(what))

@@ -1,8 +1,8 @@
-//! Rate limit for requests with keys that do not work, by address, and what is
-//! told of them: a count for operators, and now and then an audit entry.
+//! Rate limit for failed authentication, by client address, with a metric for
+//! operators and sampled audit entries.
 //!
-//! A key that works is let in whatever others at the same address try: several
-//! may share one.
+//! A valid key is always let in, whatever others at the same address try: several
+//! clients may share one address.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -32,15 +32,15 @@ pub(crate) fn peer() -> Option<IpAddr> {
     PEER.try_with(|peer| *peer).ok()
 }
 
-/// Keys that did not work.
+/// Rate limiter of failed authentications.
 pub(crate) struct FailedKeys {
     most: usize,
     total: AtomicU64,
     limited: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<FailedKeysState>,
 }
 
-struct State {
+struct FailedKeysState {
     addresses: LruCache<Option<IpAddr>, Window>,
     entries: Window,
 }
@@ -68,8 +68,8 @@ impl Window {
     }
 }
 
-/// What comes of one more key that does not work.
-pub(crate) struct Verdict {
+/// The result of counting a failed authentication.
+pub(crate) struct FailedKeyOutcome {
     /// When the address may try again, if it has shown too many.
     pub(crate) wait: Option<Duration>,
     /// To be written to the audit log: how many there were since the last entry
@@ -80,16 +80,16 @@ pub(crate) struct Verdict {
 impl FailedKeys {
     /// Lets an address show so many in a minute.
     pub(crate) fn new(most: usize) -> Self {
-        let state = State { addresses: LruCache::new(ADDRESSES), entries: Window::new() };
+        let state = FailedKeysState { addresses: LruCache::new(ADDRESSES), entries: Window::new() };
         let (total, limited) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { most, total, limited, state: Mutex::new(state) }
     }
 
     /// Counts a key that does not work.
-    pub(crate) fn count(&self, address: Option<IpAddr>) -> Verdict {
+    pub(crate) fn count(&self, address: Option<IpAddr>) -> FailedKeyOutcome {
         self.total.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
-        let State { addresses, entries } = &mut *state;
+        let FailedKeysState { addresses, entries } = &mut *state;
         let window = addresses.get_or_insert_mut(address, Window::new);
         let ended = window.count();
         let (count, since) = (window.count, window.since);
@@ -104,7 +104,7 @@ impl FailedKeys {
         if wait.is_some() {
             self.limited.fetch_add(1, Ordering::Relaxed);
         }
-        Verdict { wait, entry }
+        FailedKeyOutcome { wait, entry }
     }
 
     /// How many there were, and how many of them came too often.
@@ -121,7 +121,8 @@ mod tests {
     fn each_address_has_its_own_limit_and_few_entries() {
         let failed = FailedKeys::new(MOST);
         let address = |last: u8| Some(IpAddr::from([10, 0, 0, last]));
-        let verdicts: Vec<Verdict> = (0..MOST + 5).map(|_| failed.count(address(1))).collect();
+        let verdicts: Vec<FailedKeyOutcome> =
+            (0..MOST + 5).map(|_| failed.count(address(1))).collect();
         let waiting = verdicts.iter().filter(|verdict| verdict.wait.is_some()).count();
         let entries = verdicts.iter().filter(|verdict| verdict.entry.is_some()).count();
         assert_eq!((waiting, entries), (5, 1));

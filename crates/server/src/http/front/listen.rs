@@ -1,8 +1,7 @@
-//! Takes connections: HTTP/1.1 and HTTP/2, with or without TLS, until the
-//! server is to end.
+//! Accepts connections: HTTP/1.1 and HTTP/2, with or without TLS, until shutdown.
 //!
-//! Which of the two a client speaks is found out before anything is read: what
-//! was read and has to be read again would cost every connection a second,
+//! The protocol version is detected by peeking at the socket before anything is
+//! read: bytes that are read and replayed would cost every connection a second,
 //! larger buffer.
 
 use std::convert::Infallible;
@@ -27,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::service_fn;
 
-use super::Front;
-use super::connections::{Connections, NoPlace, Place};
+use super::Ingress;
+use super::connections::{ConnectionPermit, Connections, NoCapacity};
 use super::failed_keys::PEER;
-use super::traffic::{LINGER, Over, Wire};
+use super::watchdog::{CloseReason, LINGER, WatchedSocket};
 
 /// How long a client may take to agree on keys.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -72,12 +71,12 @@ impl Tls {
 }
 
 /// A socket that takes connections.
-pub(crate) struct Listener {
+pub(crate) struct HttpListener {
     socket: TcpListener,
     tls: Option<TlsAcceptor>,
 }
 
-impl Listener {
+impl HttpListener {
     pub(crate) async fn bind(address: SocketAddr, tls: Option<TlsAcceptor>) -> io::Result<Self> {
         Ok(Self::of(TcpListener::bind(address).await?, tls))
     }
@@ -92,7 +91,7 @@ impl Listener {
     }
 
     /// Serves until `stop`, then lets the requests that are under way end.
-    pub(crate) async fn serve(self, front: Front, stop: CancellationToken, open: TaskTracker) {
+    pub(crate) async fn serve(self, front: Ingress, stop: CancellationToken, open: TaskTracker) {
         let Self { socket, tls } = self;
         let (connections, front) = (front.connections(), Arc::new(front));
         loop {
@@ -115,7 +114,11 @@ impl Listener {
                 }
             };
             let (front, tls, stop) = (Arc::clone(&front), tls.clone(), stop.clone());
-            open.spawn(welcome(stream, tls, Visit { front, place: Arc::new(place), stop }));
+            open.spawn(welcome(
+                stream,
+                tls,
+                ConnectionContext { front, place: Arc::new(place), stop },
+            ));
         }
     }
 }
@@ -126,13 +129,13 @@ async fn enter(
     stream: TcpStream,
     connections: &Arc<Connections>,
     peer: IpAddr,
-    front: &Front,
-) -> Option<(TcpStream, Place)> {
+    front: &Ingress,
+) -> Option<(TcpStream, ConnectionPermit)> {
     loop {
         match connections.enter(peer) {
             Ok(place) => return Some((stream, place)),
-            Err(NoPlace::Full) => connections.left().await,
-            Err(NoPlace::Refused) => {
+            Err(NoCapacity::Full) => connections.left().await,
+            Err(NoCapacity::Refused) => {
                 front.count_cut();
                 tracing::debug!(%peer, "an address has too many connections");
                 let _ = stream.set_zero_linger();
@@ -143,13 +146,13 @@ async fn enter(
 }
 
 /// What a connection needs while it is open.
-struct Visit {
-    front: Arc<Front>,
-    place: Arc<Place>,
+struct ConnectionContext {
+    front: Arc<Ingress>,
+    place: Arc<ConnectionPermit>,
     stop: CancellationToken,
 }
 
-async fn welcome(stream: TcpStream, tls: Option<TlsAcceptor>, visit: Visit) {
+async fn welcome(stream: TcpStream, tls: Option<TlsAcceptor>, visit: ConnectionContext) {
     // Answers are small and wanted at once.
     let _ = stream.set_nodelay(true);
     match tls {
@@ -161,7 +164,7 @@ async fn welcome(stream: TcpStream, tls: Option<TlsAcceptor>, visit: Visit) {
                 () = ending(&visit.stop) => return,
             };
             if let Ok(version) = version {
-                let wire = Wire::new(stream, Arc::clone(&visit.place.traffic));
+                let wire = WatchedSocket::new(stream, Arc::clone(&visit.place.traffic));
                 converse(wire, version, visit).await;
             }
         }
@@ -170,8 +173,8 @@ async fn welcome(stream: TcpStream, tls: Option<TlsAcceptor>, visit: Visit) {
     }
 }
 
-async fn converse_safely(stream: TcpStream, tls: TlsAcceptor, visit: Visit) {
-    let wire = Wire::new(stream, Arc::clone(&visit.place.traffic));
+async fn converse_safely(stream: TcpStream, tls: TlsAcceptor, visit: ConnectionContext) {
+    let wire = WatchedSocket::new(stream, Arc::clone(&visit.place.traffic));
     let accepted = tokio::select! {
         accepted = timeout(HANDSHAKE, tls.accept(wire)) => accepted,
         _ = visit.place.traffic.over(visit.front.timeouts()) => return,
@@ -189,7 +192,7 @@ async fn converse_safely(stream: TcpStream, tls: TlsAcceptor, visit: Visit) {
     }
 }
 
-/// Ends shortly after the server is told to.
+/// Ends shortly after shutdown begins.
 async fn ending(stop: &CancellationToken) {
     stop.cancelled().await;
     sleep(LINGER).await;
@@ -216,11 +219,11 @@ async fn spoken(stream: &TcpStream) -> io::Result<Version> {
     }
 }
 
-async fn converse<S>(stream: S, version: Version, visit: Visit)
+async fn converse<S>(stream: S, version: Version, visit: ConnectionContext)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Visit { front, place, stop } = visit;
+    let ConnectionContext { front, place, stop } = visit;
     let (timeouts, traffic) = (front.timeouts(), Arc::clone(&place.traffic));
     let builder = Builder::new(TokioExecutor::new());
     let mut builder = match version {
@@ -264,14 +267,14 @@ where
             over = traffic.over(timeouts) => Some(over),
         };
         match over {
-            None | Some(Over::Close) => {
+            None | Some(CloseReason::Close) => {
                 is_closing = true;
                 let latest = over.map(|_| Instant::now() + timeouts.send);
                 traffic.close(latest);
                 connection.as_mut().graceful_shutdown();
             }
-            Some(Over::Drop) => return,
-            Some(Over::Cut) => {
+            Some(CloseReason::Drop) => return,
+            Some(CloseReason::Cut) => {
                 front.count_cut();
                 traffic.cut();
                 return tracing::debug!("a client that takes nothing is cut off");

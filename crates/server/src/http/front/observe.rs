@@ -1,8 +1,7 @@
-//! What is told about every request: an id for people to talk about it, a line
-//! in the log, and a span.
+//! Request telemetry: a log line and a span for each request.
 //!
-//! Neither holds more of a request than its method, its route and how it was
-//! answered: paths, queries and headers may hold what is nobody's business.
+//! Neither has more of a request than its method, its route and its status: paths,
+//! queries and headers may contain personal data.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,14 +20,14 @@ use crate::telemetry::{self, RequestSpan};
 /// What a request to nowhere is called.
 const NOWHERE: &str = "(no route)";
 
-/// Who asked, left on an answer for those who tell about it.
+/// The identity of the request, as an extension of the response for telemetry.
 #[derive(Clone)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     tenant: TenantId,
     key: Arc<str>,
 }
 
-impl From<&Identity> for Asker {
+impl From<&Identity> for Requester {
     fn from(identity: &Identity) -> Self {
         Self { tenant: identity.tenant.clone(), key: Arc::clone(&identity.key_id) }
     }
@@ -41,7 +40,7 @@ pub(crate) async fn observe(
     next: Next,
 ) -> Response {
     let id = request.extensions_mut().remove::<RequestId>();
-    let seen = Seen::begin(&app, &mut request);
+    let seen = ObservedRequest::begin(&app, &mut request);
     let mut response = next.run(request).await;
     seen.end(&app, &mut response, id.as_ref());
     response
@@ -53,14 +52,14 @@ pub(crate) fn is_told(app: &App) -> bool {
 }
 
 /// A request under way.
-struct Seen {
+struct ObservedRequest {
     began: Instant,
     method: Method,
     route: Arc<str>,
     span: Option<RequestSpan>,
 }
 
-impl Seen {
+impl ObservedRequest {
     fn begin(app: &App, request: &mut Request) -> Self {
         let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
         Self {
@@ -72,7 +71,7 @@ impl Seen {
     }
 
     fn end(self, app: &App, response: &mut Response, id: Option<&RequestId>) {
-        let asker = response.extensions_mut().remove::<Asker>();
+        let asker = response.extensions_mut().remove::<Requester>();
         let status = response.status().as_u16();
         tracing::debug!(
             method = %self.method,

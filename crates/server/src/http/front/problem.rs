@@ -1,5 +1,5 @@
-//! What goes wrong, as RFC 9457 wants it, with our error code, the place in the
-//! request and what to do.
+//! Problem details (RFC 9457): every error of the API, with our error code, the
+//! invalid fields and a hint.
 
 use std::time::Duration;
 
@@ -12,37 +12,37 @@ use windlass::{Error, ErrorKind};
 /// The media type of a problem.
 pub(crate) const MEDIA: &str = "application/problem+json";
 
-/// When to try again, where nobody knows better.
+/// The default of `Retry-After`.
 pub(crate) const LATER: Duration = Duration::from_secs(2);
 
 /// Why a request got no answer. Small, because nearly everything may end in
 /// one.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Problem(Box<Told>);
+pub(crate) struct Problem(Box<ProblemBody>);
 
-/// Why a request got no answer.
+/// A problem document (RFC 9457).
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Problem")]
-pub(crate) struct Told {
-    /// What kind of problem, as a URI that identifies it.
+pub(crate) struct ProblemBody {
+    /// The problem type, as a URI.
     #[serde(rename = "type")]
     kind: String,
     /// The kind in words.
     title: String,
     /// The HTTP status.
     status: u16,
-    /// What went wrong this time.
+    /// The details of this occurrence.
     detail: String,
     /// Our error code.
     code: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
-    /// What is wrong with the request, place by place.
+    /// The invalid fields of the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<Fault>,
-    /// The result of the call that was refused, where there was one.
+    errors: Vec<InvalidField>,
+    /// The result of the rejected call, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<serde_json::Value>,
     #[serde(skip)]
@@ -51,8 +51,9 @@ pub(crate) struct Told {
 
 /// One thing that is wrong with a request.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Fault {
-    /// Where, as a JSON pointer into the body, or the name of a parameter.
+#[schemars(rename = "Fault")]
+pub(crate) struct InvalidField {
+    /// Its location: a JSON pointer into the body, or the name of a parameter.
     pub(crate) path: String,
     /// What.
     pub(crate) message: String,
@@ -60,7 +61,7 @@ pub(crate) struct Fault {
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
-        Self(Box::new(Told {
+        Self(Box::new(ProblemBody {
             kind: format!("urn:windlass:problem:{code}"),
             title: status.canonical_reason().unwrap_or("Problem").to_owned(),
             status: status.as_u16(),
@@ -73,17 +74,17 @@ impl Problem {
         }))
     }
 
-    /// The request is not what it should be.
+    /// The request is invalid.
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", detail)
     }
 
-    /// There is no such thing, or it is another tenant's: nobody can tell.
+    /// 404, for what does not exist and for what is another tenant's alike.
     pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
     }
 
-    /// Somebody else was quicker, or it is there already.
+    /// Conflict: it was decided already, or it exists already.
     pub(crate) fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", detail)
     }
@@ -102,11 +103,11 @@ impl Problem {
     }
 
     pub(crate) fn at(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
-        self.0.errors.push(Fault { path: path.into(), message: message.into() });
+        self.0.errors.push(InvalidField { path: path.into(), message: message.into() });
         self
     }
 
-    /// What went wrong this time.
+    /// The details of this occurrence.
     pub(crate) fn detail(&self) -> &str {
         &self.0.detail
     }
@@ -118,7 +119,7 @@ impl Problem {
     }
 
     /// The same with other words for what is wrong.
-    pub(crate) fn each_fault(mut self, change: impl FnMut(&mut Fault)) -> Self {
+    pub(crate) fn each_fault(mut self, change: impl FnMut(&mut InvalidField)) -> Self {
         self.0.errors.iter_mut().for_each(change);
         self
     }

@@ -1,17 +1,17 @@
-//! Slots of requests: how many are worked on at once, how many wait, and whose
-//! they are.
+//! Request slots: backpressure for concurrent requests, shared fairly among tenants
+//! and keys.
 //!
 //! ```text
 //! arriving ──► running ◄──► waiting
 //! no key yet    works       a long poll, a stream
 //! ```
 //!
-//! A request that waits costs next to nothing, so it has no slot of those that
-//! run. Both are shared by dynamic thresholds: a tenant may take one more while it
-//! has less than [`TENANT`] times what is free, a key while it has less than
-//! [`KEY`] times. One that floods stops itself before the last slot, two before
-//! that, and whoever comes next always finds room. None is set aside where nobody
-//! floods.
+//! A request that waits costs next to nothing, so it is counted apart from those
+//! that run. Both pools are shared by dynamic thresholds: a tenant may take one more
+//! slot while it holds less than [`TENANT`] times the free ones, a key while it holds
+//! less than [`KEY`] times. A flooding tenant is stopped before the last slot, two
+//! are stopped earlier, and a newcomer always finds room; no capacity is reserved
+//! while nobody floods.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -25,7 +25,7 @@ use axum::http::request::Parts;
 use parking_lot::Mutex;
 use windlass::TenantId;
 
-use super::connections::Place;
+use super::connections::ConnectionPermit;
 use super::problem::Problem;
 use crate::http::app::App;
 use crate::state::identity::Identity;
@@ -34,21 +34,21 @@ use crate::state::identity::Identity;
 pub(crate) const TENANT: usize = 4;
 /// A key may have this many times what is free: alone, two of three.
 const KEY: usize = 2;
-/// What an address may always have while nobody knows who asks.
+/// The unauthenticated connections that an address may always have.
 const ARRIVING: usize = 64;
 
-/// The slots of a server.
-pub(crate) struct Slots {
-    running: Pool,
-    waiting: Pool,
+/// The request slots of a server.
+pub(crate) struct RequestSlots {
+    running: SlotPool,
+    waiting: SlotPool,
     /// Requests whose bearers are not known yet, by address.
-    arriving: Mutex<Tally<IpAddr>>,
+    arriving: Mutex<HolderCounts<IpAddr>>,
 }
 
-impl Slots {
+impl RequestSlots {
     /// So many for requests that run, and for those that wait.
     pub(crate) fn new(running: usize, waiting: usize) -> Arc<Self> {
-        let (running, waiting) = (Pool::new(running), Pool::new(waiting));
+        let (running, waiting) = (SlotPool::new(running), SlotPool::new(waiting));
         Arc::new(Self { running, waiting, arriving: Mutex::default() })
     }
 
@@ -56,9 +56,9 @@ impl Slots {
     /// neither its key nor its body has been looked at.
     pub(crate) fn arrive(
         self: &Arc<Self>,
-        place: &Arc<Place>,
+        place: &Arc<ConnectionPermit>,
         client: IpAddr,
-    ) -> Result<Arc<Slot>, Problem> {
+    ) -> Result<Arc<RequestSlot>, Problem> {
         let most = self.running.most;
         let mut arriving = self.arriving.lock();
         if arriving.total >= most || arriving.of(&client) >= (most / 2).max(ARRIVING) {
@@ -66,112 +66,112 @@ impl Slots {
         }
         arriving.add(&client);
         drop(arriving);
-        Ok(self.slot(place, Phase::Arriving(client)))
+        Ok(self.slot(place, SlotPhase::Arriving(client)))
     }
 
-    /// A slot for a request that is always let in.
-    pub(crate) fn always(self: &Arc<Self>, place: &Arc<Place>) -> Arc<Slot> {
-        self.slot(place, Phase::Free)
+    /// A slot that is never refused, for health checks.
+    pub(crate) fn always(self: &Arc<Self>, place: &Arc<ConnectionPermit>) -> Arc<RequestSlot> {
+        self.slot(place, SlotPhase::Free)
     }
 
-    fn slot(self: &Arc<Self>, place: &Arc<Place>, phase: Phase) -> Arc<Slot> {
+    fn slot(self: &Arc<Self>, place: &Arc<ConnectionPermit>, phase: SlotPhase) -> Arc<RequestSlot> {
         let (slots, place) = (Arc::clone(self), Arc::clone(place));
-        Arc::new(Slot { slots, place, phase: Mutex::new(phase) })
+        Arc::new(RequestSlot { slots, place, phase: Mutex::new(phase) })
     }
 }
 
-/// The slot of a request. Dropping it gives it back.
-pub(crate) struct Slot {
-    slots: Arc<Slots>,
-    place: Arc<Place>,
-    phase: Mutex<Phase>,
+/// The slot of a request, returned when it is dropped.
+pub(crate) struct RequestSlot {
+    slots: Arc<RequestSlots>,
+    place: Arc<ConnectionPermit>,
+    phase: Mutex<SlotPhase>,
 }
 
 #[derive(Clone)]
-enum Phase {
+enum SlotPhase {
     /// It does not count.
     Free,
     Arriving(IpAddr),
-    Running(Holder),
-    Waiting(Holder),
+    Running(SlotHolder),
+    Waiting(SlotHolder),
 }
 
-impl Slot {
+impl RequestSlot {
     /// It is known who asks: the request runs, if they may have one more.
     pub(crate) fn identify(&self, who: &Identity) -> Result<(), Problem> {
         if !self.place.claim(&who.tenant, &who.key_id) {
             return Err(too_many_connections());
         }
         let mut phase = self.phase.lock();
-        if let Phase::Arriving(client) = *phase {
-            let holder = Holder { tenant: who.tenant.clone(), key: Arc::clone(&who.key_id) };
+        if let SlotPhase::Arriving(client) = *phase {
+            let holder = SlotHolder { tenant: who.tenant.clone(), key: Arc::clone(&who.key_id) };
             self.slots.running.take(&holder)?;
             self.slots.arriving.lock().remove(&client);
-            *phase = Phase::Running(holder);
+            *phase = SlotPhase::Running(holder);
         }
         Ok(())
     }
 
     /// The request waits from now on, if one more may; it runs again when what
     /// comes back is dropped.
-    pub(crate) fn wait(&self) -> Result<Waiting<'_>, Problem> {
+    pub(crate) fn wait(&self) -> Result<WaitingRequest<'_>, Problem> {
         self.follow()?;
-        Ok(Waiting(self))
+        Ok(WaitingRequest(self))
     }
 
     /// The rest of the answer is a stream: it waits until it ends.
     pub(crate) fn follow(&self) -> Result<(), Problem> {
         let mut phase = self.phase.lock();
-        if let Phase::Running(holder) = &*phase {
+        if let SlotPhase::Running(holder) = &*phase {
             let holder = holder.clone();
             self.slots.waiting.take(&holder)?;
             self.slots.running.give_back(&holder);
-            *phase = Phase::Waiting(holder);
+            *phase = SlotPhase::Waiting(holder);
         }
         Ok(())
     }
 
-    /// Whether its answer is a stream that goes on.
+    /// Whether its answer is an event stream.
     pub(crate) fn is_waiting(&self) -> bool {
-        matches!(*self.phase.lock(), Phase::Waiting(_))
+        matches!(*self.phase.lock(), SlotPhase::Waiting(_))
     }
 }
 
-impl Drop for Slot {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         match self.phase.get_mut() {
-            Phase::Free => {}
-            Phase::Arriving(client) => self.slots.arriving.lock().remove(client),
-            Phase::Running(holder) => self.slots.running.give_back(holder),
-            Phase::Waiting(holder) => self.slots.waiting.give_back(holder),
+            SlotPhase::Free => {}
+            SlotPhase::Arriving(client) => self.slots.arriving.lock().remove(client),
+            SlotPhase::Running(holder) => self.slots.running.give_back(holder),
+            SlotPhase::Waiting(holder) => self.slots.waiting.give_back(holder),
         }
     }
 }
 
 /// A request that waits.
-pub(crate) struct Waiting<'a>(&'a Slot);
+pub(crate) struct WaitingRequest<'a>(&'a RequestSlot);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRequest<'_> {
     fn drop(&mut self) {
         let mut phase = self.0.phase.lock();
-        if let Phase::Waiting(holder) = &*phase {
+        if let SlotPhase::Waiting(holder) = &*phase {
             let holder = holder.clone();
             // It was let in before, and ends soon.
             self.0.slots.running.take_anyway(&holder);
             self.0.slots.waiting.give_back(&holder);
-            *phase = Phase::Running(holder);
+            *phase = SlotPhase::Running(holder);
         }
     }
 }
 
 /// The slot of the request that a handler answers.
-pub(crate) struct Own(pub(crate) Arc<Slot>);
+pub(crate) struct OwnSlot(pub(crate) Arc<RequestSlot>);
 
-impl FromRequestParts<Arc<App>> for Own {
+impl FromRequestParts<Arc<App>> for OwnSlot {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
-        parts.extensions.get::<Arc<Slot>>().cloned().map(Self).ok_or_else(|| {
+        parts.extensions.get::<Arc<RequestSlot>>().cloned().map(Self).ok_or_else(|| {
             let why = "a request without a slot";
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", why)
         })
@@ -180,29 +180,29 @@ impl FromRequestParts<Arc<App>> for Own {
 
 /// Who has a slot.
 #[derive(Clone)]
-struct Holder {
+struct SlotHolder {
     tenant: TenantId,
     key: Arc<str>,
 }
 
 /// Slots that tenants and their keys share.
-struct Pool {
+struct SlotPool {
     most: usize,
-    state: Mutex<Shares>,
+    state: Mutex<PoolUse>,
 }
 
 #[derive(Default)]
-struct Shares {
-    tenants: Tally<TenantId>,
-    keys: Tally<Arc<str>>,
+struct PoolUse {
+    tenants: HolderCounts<TenantId>,
+    keys: HolderCounts<Arc<str>>,
 }
 
-impl Pool {
+impl SlotPool {
     fn new(most: usize) -> Self {
         Self { most, state: Mutex::default() }
     }
 
-    fn take(&self, holder: &Holder) -> Result<(), Problem> {
+    fn take(&self, holder: &SlotHolder) -> Result<(), Problem> {
         let mut state = self.state.lock();
         let free = self.most.saturating_sub(state.tenants.total);
         if free == 0 {
@@ -217,37 +217,37 @@ impl Pool {
         Ok(())
     }
 
-    fn take_anyway(&self, holder: &Holder) {
+    fn take_anyway(&self, holder: &SlotHolder) {
         self.state.lock().add(holder);
     }
 
-    fn give_back(&self, holder: &Holder) {
+    fn give_back(&self, holder: &SlotHolder) {
         let mut state = self.state.lock();
         state.tenants.remove(&holder.tenant);
         state.keys.remove(&holder.key);
     }
 }
 
-impl Shares {
-    fn add(&mut self, holder: &Holder) {
+impl PoolUse {
+    fn add(&mut self, holder: &SlotHolder) {
         self.tenants.add(&holder.tenant);
         self.keys.add(&holder.key);
     }
 }
 
 /// How many there are, in all and of each.
-struct Tally<K> {
+struct HolderCounts<K> {
     total: usize,
     each: HashMap<K, usize>,
 }
 
-impl<K> Default for Tally<K> {
+impl<K> Default for HolderCounts<K> {
     fn default() -> Self {
         Self { total: 0, each: HashMap::new() }
     }
 }
 
-impl<K: Clone + Eq + Hash> Tally<K> {
+impl<K: Clone + Eq + Hash> HolderCounts<K> {
     fn of(&self, one: &K) -> usize {
         self.each.get(one).copied().unwrap_or_default()
     }
@@ -298,17 +298,17 @@ fn refused(why: &str) -> Problem {
 mod tests {
     use super::*;
 
-    fn holder(tenant: &str, key: &str) -> Holder {
-        Holder { tenant: TenantId::new(tenant), key: key.into() }
+    fn holder(tenant: &str, key: &str) -> SlotHolder {
+        SlotHolder { tenant: TenantId::new(tenant), key: key.into() }
     }
 
-    fn fill(pool: &Pool, holder: &Holder) -> usize {
+    fn fill(pool: &SlotPool, holder: &SlotHolder) -> usize {
         (0..).take_while(|_| pool.take(holder).is_ok()).count()
     }
 
     #[test]
     fn whoever_floods_stops_before_the_last_slot_and_newcomers_find_room() {
-        let pool = Pool::new(4096);
+        let pool = SlotPool::new(4096);
         let alone = fill(&pool, &holder("a", "a1"));
         assert!((2700..=2731).contains(&alone), "two of three: {alone}");
         fill(&pool, &holder("a", "a2"));
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn small_pools_can_be_used_up_and_are_empty_again() {
-        let pool = Pool::new(2);
+        let pool = SlotPool::new(2);
         let one = holder("a", "a1");
         assert_eq!(fill(&pool, &one), 2);
         pool.give_back(&one);

@@ -1,4 +1,4 @@
-//! Agents: which there are, their runs, and runs that go on.
+//! Agents: list them, run them, look at runs and resume those that were interrupted.
 
 mod follow;
 
@@ -16,28 +16,28 @@ use windlass::{
 };
 use windlass_executors::agent::{Entry, RunLog, RunScope, Stop};
 
-use super::context::{Span, check_name, user_of};
+use super::context::{DurationBody, check_name, user_of};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::document::shape::{self, RunEvent};
-use crate::http::front::extract::{Body, Name, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::document::shape::{self, RunEventDoc};
+use crate::http::front::extract::{Authenticated, JsonBody, PathName};
 use crate::http::front::problem::Problem;
-use crate::state::identity::{Action, Identity};
-use crate::state::quota::Live;
-use crate::state::runs::Conversation;
-use follow::Asked;
+use crate::state::identity::{Identity, Permission};
+use crate::state::quota::ConcurrentUse;
+use crate::state::runs::AgentConversation;
+use follow::RunRequest;
 
 /// What the names of agents' tools may begin with.
 const PREFIX: &str = "invoke_";
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/agents", "list_agents", list)
-            .may(Action::ReadTools, "The agents")
-            .answer::<AgentsDoc>(200, "The agents"),
-        Operation::post("/v1/agents/{name}/runs", "run_agent", run)
-            .may(Action::CallTools, "Run an agent")
+        RouteSpec::get("/v1/agents", "list_agents", list)
+            .may(Permission::ReadTools, "List the agents")
+            .answer::<AgentsDoc>(200, "List the agents"),
+        RouteSpec::post("/v1/agents/{name}/runs", "run_agent", run)
+            .may(Permission::CallTools, "Run an agent")
             .details(
                 "The model is asked, the tools that it calls run, and it is asked again, until \
                  it calls none. Runs of one `conversation_id` go on from each other. With \
@@ -49,20 +49,20 @@ pub(crate) fn rows() -> Vec<Operation> {
             )
             .body::<RunBody>()
             .example(|| json!({"message": "What is 6 * 7?"}))
-            .answer::<RunDoc>(200, "What came of it")
-            .events::<RunEvent>("What came of it"),
-        Operation::get("/v1/runs/{run_id}", "get_run", show)
-            .may(Action::ReadCalls, "How far a run has come")
-            .answer::<StateDoc>(200, "How far it has come"),
-        Operation::post("/v1/runs/{run_id}/resume", "resume_run", resume)
-            .may(Action::CallTools, "Let a run go on that was cut off")
+            .answer::<RunDoc>(200, "The result of the run")
+            .events::<RunEventDoc>("The result of the run"),
+        RouteSpec::get("/v1/runs/{run_id}", "get_run", show)
+            .may(Permission::ReadCalls, "Get the state of a run")
+            .answer::<StateDoc>(200, "The state of the run"),
+        RouteSpec::post("/v1/runs/{run_id}/resume", "resume_run", resume)
+            .may(Permission::CallTools, "Resume an interrupted run")
             .details(
                 "The model is not asked again for what it has answered, and what its calls did \
                  is not done again. A run that has ended gives its result again; one that is \
                  going on here is refused with 409.",
             )
-            .answer::<RunDoc>(200, "What came of it")
-            .events::<RunEvent>("What came of it"),
+            .answer::<RunDoc>(200, "The result of the run")
+            .events::<RunEventDoc>("The result of the run"),
     ]
 }
 
@@ -81,7 +81,7 @@ struct AgentDoc {
     name: String,
     /// The name of the tool that it is.
     tool_name: String,
-    /// What it is for.
+    /// A description of the field.
     description: String,
     /// The model that it asks.
     model: String,
@@ -99,7 +99,7 @@ fn model_of(tool: &Tool) -> &str {
     tool.spec().entry.config.get("model").and_then(Value::as_str).unwrap_or_default()
 }
 
-async fn list(State(app): State<Arc<App>>, Who(who): Who) -> Response {
+async fn list(State(app): State<Arc<App>>, Authenticated(who): Authenticated) -> Response {
     let tools = app.engine.registry().list_for(&who.tenant);
     let agents = tools.iter().filter(|tool| tool.spec().kind == Kind::Agent).map(|tool| {
         let spec = tool.spec();
@@ -123,11 +123,11 @@ fn find(app: &App, tenant: &TenantId, name: &str) -> Result<Arc<Tool>, Problem> 
     found.ok_or_else(|| Problem::not_found("agent").hint("GET /v1/agents lists all agents"))
 }
 
-/// What an agent is to do.
+/// The input of an agent.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RunBody {
-    /// What the agent is to do or to answer; short for `input: {message: …}`.
+    /// The message for the agent; short for `input: {message: …}`.
     #[serde(default)]
     message: Option<String>,
     /// The arguments that it declares.
@@ -135,11 +135,11 @@ struct RunBody {
     #[schemars(schema_with = "maybe_object")]
     input: Option<Map<String, Value>>,
     /// The conversation that it belongs to; the agent remembers what was said in
-    /// it, for a week.
+    /// it, for a week. Each person has conversations of their own.
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     conversation_id: Option<String>,
-    /// The person on whose behalf it runs.
+    /// The user on whose behalf it runs.
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     user_id: Option<String>,
@@ -148,9 +148,9 @@ struct RunBody {
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     credential: Option<String>,
-    /// How long it may take: seconds, or a text such as `30s` or `2m`.
+    /// Timeout: seconds, or a text such as `30s` or `2m`.
     #[serde(default)]
-    timeout: Option<Span>,
+    timeout: Option<DurationBody>,
 }
 
 fn maybe_object(_: &mut SchemaGenerator) -> Schema {
@@ -187,46 +187,54 @@ impl RunBody {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RunResult")]
 pub(crate) struct RunDoc {
-    /// By which it can go on, should it have been cut off.
+    /// The id to resume it by after an interruption.
     run_id: String,
-    /// The result of its call; `metadata.agentMetadata` says how it went.
+    /// The result of its call; `metadata.agentMetadata` has its turns, usage and cost.
     result: ResultView<'static>,
 }
 
 async fn run(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(name): Name,
+    Authenticated(who): Authenticated,
+    PathName(name): PathName,
     headers: HeaderMap,
-    Body(body): Body<RunBody>,
+    JsonBody(body): JsonBody<RunBody>,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let tool = find(&app, &who.tenant, &name)?;
-    let permit = app.quotas.begin(Live::Runs, &who)?;
+    let permit = app.quotas.begin(ConcurrentUse::Runs, &who)?;
     let id = CallId::at(Timestamp::now());
-    let conversation = body.conversation_id.as_deref().map(|name| talk(&app, &who, &tool, name));
     let user_id = user_of(&who, body.user_id, "/user_id")?;
+    let conversation = body
+        .conversation_id
+        .as_deref()
+        .map(|name| talk(&app, &who, &tool, (name, user_id.as_deref())));
     let body = RunBody { user_id, ..body };
     let request = body.request(&tool, who.tenant)?.id(id).begun_by(who.key_id);
-    let asked = Asked { request, id, run: id.to_string().into(), conversation, permit };
+    let asked = RunRequest { request, id, run: id.to_string().into(), conversation, permit };
     follow::answer(&app, asked, &headers).await
 }
 
-/// Where an agent's conversation is kept.
-fn talk(app: &App, who: &Identity, tool: &Tool, conversation: &str) -> Conversation {
+/// Where an agent's conversation with a person is kept.
+fn talk(
+    app: &App,
+    who: &Identity,
+    tool: &Tool,
+    conversation: (&str, Option<&str>),
+) -> AgentConversation {
     let agent = (tool.name().as_str(), model_of(tool));
     let (documents, owner) = (Arc::clone(&app.documents), Some(who.key_id.to_string()));
-    Conversation::new(documents, who.tenant.clone(), owner, agent, conversation)
+    AgentConversation::new(documents, who.tenant.clone(), owner, agent, conversation)
 }
 
 async fn resume(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(run): Name,
+    Authenticated(who): Authenticated,
+    PathName(run): PathName,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
@@ -245,9 +253,9 @@ async fn resume(
     };
     let user = user_of(&who, user, "run_id")?;
     let tool = find(&app, &who.tenant, &tool)?;
-    let permit = app.quotas.begin(Live::Runs, &who)?;
+    let permit = app.quotas.begin(ConcurrentUse::Runs, &who)?;
     let run: Arc<str> = run.into();
-    let talk = conversation.as_deref().map(|name| talk(&app, &who, &tool, name));
+    let talk = conversation.as_deref().map(|name| talk(&app, &who, &tool, (name, user.as_deref())));
     let context = Context::new(Caller {
         tenant: who.tenant,
         user: user.map(Into::into),
@@ -259,7 +267,7 @@ async fn resume(
     let id = CallId::at(Timestamp::now());
     let request = CallRequest::new(tool.name().as_str(), input).id(id);
     let request = request.context(context.object(scope).begun_by(who.key_id));
-    let asked = Asked { request, id, run, conversation: talk, permit };
+    let asked = RunRequest { request, id, run, conversation: talk, permit };
     follow::answer(&app, asked, &headers).await
 }
 
@@ -272,14 +280,14 @@ async fn kept(app: &App, who: &Identity, run: &str) -> Result<Vec<Entry>, Proble
     }
 }
 
-/// How far a run has come.
+/// The state of a run.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RunState")]
 struct StateDoc {
     run_id: String,
     /// The tool of the agent that it is of.
     agent: String,
-    /// Whether it has ended; if it has not, it runs or was cut off.
+    /// Whether it has ended; otherwise it runs or was interrupted.
     has_ended: bool,
     /// `ended`, `running`, or how the call ended that drove it: `failed`, `refused`,
     /// `timed_out`, `cancelled` or `interrupted`. All but the first two can go on.
@@ -292,7 +300,7 @@ struct StateDoc {
     stop: Option<Stopped>,
     /// What it said at its end.
     text: Option<String>,
-    /// How often the model was asked.
+    /// How many requests were sent to the model.
     turns: u32,
     /// The tools that were called, in order.
     tools: Vec<String>,
@@ -305,8 +313,8 @@ struct Stopped(#[schemars(with = "String")] Stop);
 
 async fn show(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(run): Name,
+    Authenticated(who): Authenticated,
+    PathName(run): PathName,
 ) -> Result<Response, Problem> {
     let entries = kept(&app, &who, &run).await?;
     let call_id = Entry::last_call(&entries);
@@ -336,7 +344,7 @@ async fn show(
     Ok(view::ok(&state))
 }
 
-/// What became of the call that drives a run. One that has left no record has not
+/// The state of the call that drives a run. One without a record has not
 /// come to its end, here or on another server.
 async fn status(app: &App, who: &Identity, call: Option<CallId>) -> Result<&'static str, Problem> {
     let Some(call) = call.filter(|call| !app.engine.is_under_way(&who.tenant, *call)) else {

@@ -1,4 +1,4 @@
-//! Calls that wait for a person: look at them, decide, and the rules.
+//! The approval queue over HTTP: list and decide calls that wait, and set the rules.
 
 use std::sync::Arc;
 
@@ -12,31 +12,31 @@ use windlass::{
     ApprovalRules, CallId, CallResult, Caller, ResultView, SuspendedCall, TenantId, Verdict,
 };
 
-use super::audit::Details;
+use super::audit::AuditDetails;
 use super::page::{AfterId, Limit, PageQuery};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape::{self, RulesDoc};
-use crate::http::front::extract::{Body, Name, Query, Who};
+use crate::http::front::extract::{Authenticated, JsonBody, PathName, QueryString};
 use crate::http::front::problem::Problem;
-use crate::human::approvals::{Settled, Waiting};
-use crate::state::identity::{Action, Identity};
+use crate::human::approvals::{PendingApproval, SettledCall};
+use crate::state::identity::{Identity, Permission};
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     let details = "The call runs under its own id, with exactly the arguments that were shown; \
                    nothing else of its batch runs again. A refusal is a result that the model \
                    can read. The first verdict counts.";
     vec![
-        Operation::get("/v1/approvals", "list_approvals", list)
-            .may(Action::ReadCalls, "List the calls that wait for a person")
+        RouteSpec::get("/v1/approvals", "list_approvals", list)
+            .may(Permission::ReadCalls, "List the calls that wait for an approval")
             .query::<PageQuery<AfterId>>()
             .answer::<ApprovalsDoc>(200, "The calls, oldest first"),
-        Operation::get("/v1/approvals/rules", "get_approval_rules", rules)
-            .may(Action::ReadCalls, "The rules by which calls are allowed, denied or asked about")
+        RouteSpec::get("/v1/approvals/rules", "get_approval_rules", rules)
+            .may(Permission::ReadCalls, "Get the approval rules: which calls are allowed, denied, or need a person")
             .answer::<RulesDoc>(200, "The rules"),
-        Operation::put("/v1/approvals/rules", "set_approval_rules", set_rules)
-            .may(Action::Approve, "Set the rules")
+        RouteSpec::put("/v1/approvals/rules", "set_approval_rules", set_rules)
+            .may(Permission::Approve, "Replace the approval rules")
             .details(
                 "`{\"rules\": [{\"tool\": \"delete_*\", \"then\": \"ask\"}], \"default\": \
                  \"allow\"}`. The first rule that fits decides; a rule may name `tool`, \
@@ -46,17 +46,17 @@ pub(crate) fn rows() -> Vec<Operation> {
             .body::<RulesDoc>()
             .example(|| json!({"rules": [{"tool": "delete_*", "then": "ask"}], "default": "allow"}))
             .answer::<RulesDoc>(200, "The rules"),
-        Operation::get("/v1/approvals/{call_id}", "get_approval", get)
-            .may(Action::ReadCalls, "Get a call that waits for a person")
+        RouteSpec::get("/v1/approvals/{call_id}", "get_approval", get)
+            .may(Permission::ReadCalls, "Get a call that waits for an approval")
             .answer::<ApprovalDoc>(200, "The call"),
-        Operation::post("/v1/approvals/{call_id}", "decide_approval", decide)
-            .may(Action::Approve, "Approve or refuse a call that waits")
+        RouteSpec::post("/v1/approvals/{call_id}", "decide_approval", decide)
+            .may(Permission::Approve, "Approve or deny a call that waits")
             .details(details)
             .body::<VerdictBody>()
             .example(verdict_example)
             .answer::<ResultView<'static>>(200, "The result of the call"),
-        Operation::post("/v1/calls/{call_id}/resume", "resume_call", decide)
-            .may(Action::Approve, "Resume a suspended call: the same as deciding its approval")
+        RouteSpec::post("/v1/calls/{call_id}/resume", "resume_call", decide)
+            .may(Permission::Approve, "Resume a suspended call: the same as deciding its approval")
             .details(details)
             .body::<VerdictBody>()
             .example(verdict_example)
@@ -68,17 +68,17 @@ fn verdict_example() -> Value {
     json!({"approved": false, "comment": "ask the customer first"})
 }
 
-/// A page of calls that wait for a person.
+/// A page of the approval queue.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ApprovalPage")]
 struct ApprovalsDoc {
     /// The calls, oldest first.
     approvals: Vec<ApprovalDoc>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
-/// A call that waits for a person.
+/// A call that waits for an approval.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Approval")]
 struct ApprovalDoc {
@@ -86,7 +86,7 @@ struct ApprovalDoc {
     call_id: String,
     /// The id that the model gave the call.
     call_ref: Option<String>,
-    /// The batch that it belongs to; the others of it do not wait.
+    /// The batch that it belongs to; the other calls of it do not wait.
     #[schemars(schema_with = "shape::maybe_id")]
     batch_id: Option<String>,
     tool_name: String,
@@ -94,23 +94,23 @@ struct ApprovalDoc {
     arguments: Value,
     /// What stands for the tool, the arguments and the person.
     fingerprint: String,
-    /// Why a person is asked.
+    /// Why an approval is needed.
     reason: String,
-    /// Who called.
+    /// The caller.
     caller: Caller,
     /// When the call came.
     #[schemars(schema_with = "shape::time")]
     created_at: String,
-    /// When it is refused because nobody decided.
+    /// When it expires and is denied.
     #[schemars(schema_with = "shape::time")]
     expires_at: String,
     /// `waiting`, `decided` while it runs, or `cancelled`.
     status: String,
-    /// What was decided.
+    /// The verdict.
     verdict: Option<Verdict>,
 }
 
-fn show(app: &App, waiting: &Waiting) -> Value {
+fn show(app: &App, waiting: &PendingApproval) -> Value {
     let call = &waiting.call;
     json!({
         "call_id": call.id,
@@ -122,13 +122,13 @@ fn show(app: &App, waiting: &Waiting) -> Value {
         "reason": call.reason,
         "caller": call.caller,
         "created_at": call.created_at,
-        "expires_at": app.desk.waits_until(call),
+        "expires_at": app.approvals.waits_until(call),
         "status": status(waiting),
         "verdict": waiting.verdict,
     })
 }
 
-fn status(waiting: &Waiting) -> &'static str {
+fn status(waiting: &PendingApproval) -> &'static str {
     match &waiting.verdict {
         Some(_) => "decided",
         None if waiting.withdrawn => "cancelled",
@@ -138,22 +138,26 @@ fn status(waiting: &Waiting) -> &'static str {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<PageQuery<AfterId>>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<PageQuery<AfterId>>,
 ) -> Result<Response, Problem> {
     let after = query.cursor.map(|AfterId(id)| id.to_string());
-    let (waiting, next) = app.desk.list(&who.tenant, after.as_deref(), query.limit()).await?;
+    let (waiting, next) = app.approvals.list(&who.tenant, after.as_deref(), query.limit()).await?;
     let approvals: Vec<Value> = waiting.iter().map(|waiting| show(&app, waiting)).collect();
     Ok(view::ok(&json!({"approvals": approvals, "next": next})))
 }
 
-async fn get(State(app): State<Arc<App>>, Who(who): Who, name: Name) -> Result<Response, Problem> {
-    let found = app.desk.get(&who.tenant, name.id("approval")?).await?;
+async fn get(
+    State(app): State<Arc<App>>,
+    Authenticated(who): Authenticated,
+    name: PathName,
+) -> Result<Response, Problem> {
+    let found = app.approvals.get(&who.tenant, name.id("approval")?).await?;
     let found = found.ok_or_else(|| Problem::not_found("approval"))?;
     Ok(view::ok(&show(&app, &found)))
 }
 
-/// What a person says.
+/// A verdict.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct VerdictBody {
@@ -174,13 +178,13 @@ struct VerdictBody {
 
 async fn decide(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    name: Name,
-    Body(body): Body<VerdictBody>,
+    Authenticated(who): Authenticated,
+    name: PathName,
+    JsonBody(body): JsonBody<VerdictBody>,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let id: CallId = name.id("approval")?;
-    let found = app.desk.get(&who.tenant, id).await?;
+    let found = app.approvals.get(&who.tenant, id).await?;
     let found = found.ok_or_else(|| Problem::not_found("approval"))?;
     if body.fingerprint.is_some_and(|seen| seen != found.call.fingerprint) {
         return Err(Problem::conflict("this is not the call that was shown"));
@@ -197,10 +201,10 @@ async fn decide(
         note: body.note,
         comment: body.comment,
     };
-    let decided = app.desk.decide(&app.engine, &who.tenant, id, verdict).await?;
+    let decided = app.approvals.decide(&app.engine, &who.tenant, id, verdict).await?;
     let decided = decided.ok_or_else(|| Problem::conflict("somebody has decided already"))?;
     let mut response = view::answer(&app.finish(decided).await?, app.lang);
-    response.extensions_mut().insert(Details(json!({"approved": body.approved})));
+    response.extensions_mut().insert(AuditDetails(json!({"approved": body.approved})));
     Ok(response)
 }
 
@@ -212,17 +216,17 @@ fn has_asked(who: &Identity, call: &SuspendedCall) -> bool {
 }
 
 impl App {
-    /// Ends a call as was decided. It goes on if whoever decided hangs up.
-    async fn finish(&self, settled: Settled) -> Result<CallResult, Problem> {
-        let (desk, engine) = (Arc::clone(&self.desk), self.engine.clone());
-        let work = self.tasks.spawn(async move { desk.finish(&engine, settled).await });
+    /// Finishes a decided call. It continues if the client that decided disconnects.
+    async fn finish(&self, settled: SettledCall) -> Result<CallResult, Problem> {
+        let (approvals, engine) = (Arc::clone(&self.approvals), self.engine.clone());
+        let work = self.tasks.spawn(async move { approvals.finish(&engine, settled).await });
         work.await.map_err(|_| Problem::not_found("approval"))
     }
 
-    /// Ends a call that waits for a person, because nobody wants it any more.
+    /// Cancels a call that waits for an approval.
     /// Returns whether it still waited.
     pub(crate) async fn withdraw(&self, tenant: &TenantId, id: CallId) -> Result<bool, Problem> {
-        match self.desk.withdraw(&self.engine, tenant, id).await? {
+        match self.approvals.withdraw(&self.engine, tenant, id).await? {
             Some(settled) => self.finish(settled).await.map(|_| true),
             None => Ok(false),
         }
@@ -236,8 +240,9 @@ impl App {
     ) -> Result<usize, Problem> {
         let (mut withdrawn, mut after) = (0, None);
         loop {
-            let (page, next) = self.desk.list(tenant, after.as_deref(), Limit::MAX.get()).await?;
-            let fit = |waiting: &&Waiting| waiting.is_open() && chosen(&waiting.call);
+            let (page, next) =
+                self.approvals.list(tenant, after.as_deref(), Limit::MAX.get()).await?;
+            let fit = |waiting: &&PendingApproval| waiting.is_open() && chosen(&waiting.call);
             for waiting in page.iter().filter(fit) {
                 withdrawn += usize::from(self.withdraw(tenant, waiting.call.id).await?);
             }
@@ -249,15 +254,15 @@ impl App {
     }
 }
 
-async fn rules(State(app): State<Arc<App>>, Who(who): Who) -> Response {
-    view::ok(&*app.desk.rules(&who.tenant))
+async fn rules(State(app): State<Arc<App>>, Authenticated(who): Authenticated) -> Response {
+    view::ok(&*app.approvals.rules(&who.tenant))
 }
 
 async fn set_rules(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Body(rules): Body<ApprovalRules>,
+    Authenticated(who): Authenticated,
+    JsonBody(rules): JsonBody<ApprovalRules>,
 ) -> Result<Response, Problem> {
-    app.desk.set_rules(&who.tenant, &rules).await?;
+    app.approvals.set_rules(&who.tenant, &rules).await?;
     Ok(view::ok(&rules))
 }

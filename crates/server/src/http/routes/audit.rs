@@ -1,4 +1,4 @@
-//! The audit log over HTTP, and what is written to it.
+//! The audit log over HTTP, and the middleware that writes it.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use super::page::Limit;
 use super::{keys, view};
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::front::extract::{Query, Who};
-use crate::http::front::failed_keys::{Verdict, peer};
+use crate::http::document::operation::RouteSpec;
+use crate::http::front::extract::{Authenticated, QueryString};
+use crate::http::front::failed_keys::{FailedKeyOutcome, peer};
 use crate::http::front::problem::Problem;
-use crate::state::audit::{Actor, Checked, Entry, Happened};
-use crate::state::identity::{Action, Identity};
+use crate::state::audit::{Actor, AuditEntry, ChainReport, Happened};
+use crate::state::identity::{Identity, Permission};
 use windlass::TenantId;
 
 /// How many entries are looked through for one page.
@@ -25,47 +25,52 @@ const LOOK_AT: usize = 10_000;
 /// Entries in one read.
 const PAGE: usize = 500;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/audit", "list_audit", list)
-            .may(Action::ManageKeys, "Who changed what: keys, credentials, rules, tools, approvals")
+        RouteSpec::get("/v1/audit", "list_audit", list)
+            .may(
+                Permission::ManageKeys,
+                "Read the audit log: who changed keys, credentials, rules and tools, and who decided approvals",
+            )
             .details(
                 "Oldest first. Every entry holds the hash of the one before it. Keys that did not \
                  work are in the log of the tenant `default`, at most once a minute for each \
-                 address. An admin of that tenant may name another with `tenant_id`.",
+                 address. Of what a key is refused, a few entries a minute are written; the \
+                 next one says how many were left out. An admin of that tenant may name another \
+                 with `tenant_id`.",
             )
             .query::<AuditQuery>()
             .answer::<AuditPage>(200, "The entries"),
-        Operation::get("/v1/audit/verify", "verify_audit", verify)
-            .may(Action::ManageKeys, "Whether the audit log is as it was written")
-            .query::<TenantQuery>()
-            .answer::<Checked>(200, "What was found"),
+        RouteSpec::get("/v1/audit/verify", "verify_audit", verify)
+            .may(Permission::ManageKeys, "Verify the hash chain of the audit log")
+            .query::<AuditTenantQuery>()
+            .answer::<ChainReport>(200, "The result of the verification"),
     ]
 }
 
-/// Whose log.
+/// The tenant.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct TenantQuery {
-    /// Whose it is, if not the asker's own tenant's.
+struct AuditTenantQuery {
+    /// The tenant, if it is not that of the key.
     #[schemars(schema_with = "keys::tenant")]
     tenant_id: Option<String>,
 }
 
-/// Which entries.
+/// Filters of the list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AuditQuery {
-    /// Whose they are, if not the asker's own tenant's.
+    /// The tenant, if it is not that of the key.
     #[schemars(schema_with = "keys::tenant")]
     tenant_id: Option<String>,
     /// Of this action, such as `create_key`.
     action: Option<String>,
     /// Of the bearer of this key.
     key_id: Option<String>,
-    /// How many at the most; 100 if nobody says.
+    /// Maximum number of items; 100 by default.
     limit: Option<Limit>,
-    /// After the entry with this number: the `next` of the page before.
+    /// The cursor: the `next` of the previous page.
     #[schemars(range(max = 9_007_199_254_740_991_u64))]
     after: Option<u64>,
 }
@@ -73,19 +78,19 @@ struct AuditQuery {
 /// A page of the audit log.
 #[derive(Serialize, JsonSchema)]
 struct AuditPage {
-    entries: Vec<Entry>,
-    /// Where the next page begins; none on the last.
+    entries: Vec<AuditEntry>,
+    /// The cursor of the next page; none on the last page.
     next: Option<u64>,
 }
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<AuditQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<AuditQuery>,
 ) -> Result<Response, Problem> {
     let tenant = keys::owner(&who, query.tenant_id, "tenant_id")?;
     let limit = query.limit.unwrap_or_default().get();
-    let fits = |entry: &Entry| {
+    let fits = |entry: &AuditEntry| {
         query.action.as_ref().is_none_or(|action| *action == entry.action)
             && (query.key_id.is_none() || query.key_id == entry.actor.key_id)
     };
@@ -120,34 +125,34 @@ async fn list(
 
 async fn verify(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<TenantQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<AuditTenantQuery>,
 ) -> Result<Response, Problem> {
     let tenant = keys::owner(&who, query.tenant_id, "tenant_id")?;
     Ok(view::ok(&app.audit.verify(&tenant).await?))
 }
 
-/// More about what was done, left on an answer for the audit log: no secrets.
+/// Details for the audit log, as an extension of the response: no secrets.
 #[derive(Clone)]
-pub(crate) struct Details(pub(crate) Value);
+pub(crate) struct AuditDetails(pub(crate) Value);
 
 /// What is audited: whatever changes what others may do, or what is kept.
-pub(crate) fn is_audited(action: Action, method: &Method) -> bool {
+pub(crate) fn is_audited(action: Permission, method: &Method) -> bool {
     let changes = matches!(
         action,
-        Action::Approve
-            | Action::WriteCredentials
-            | Action::WriteTools
-            | Action::ManageKeys
-            | Action::Administer
+        Permission::Approve
+            | Permission::WriteCredentials
+            | Permission::WriteTools
+            | Permission::ManageKeys
+            | Permission::Administer
     );
     changes && *method != Method::GET
 }
 
 impl App {
-    /// Counts a key that does not work; returns why the bearer is turned away.
+    /// Counts a failed authentication; returns the error for the client.
     pub(crate) async fn failed_key(&self, refusal: Problem) -> Problem {
-        let Verdict { wait, entry } = self.failed_keys.count(peer());
+        let FailedKeyOutcome { wait, entry } = self.failed_keys.count(peer());
         if let Some(count) = entry {
             let happened = Happened {
                 actor: Actor::nobody(peer()),
@@ -164,7 +169,7 @@ impl App {
         }
     }
 
-    /// Writes down what somebody did or tried.
+    /// Writes an audit entry.
     pub(crate) async fn write_down(&self, tenant: &TenantId, happened: Happened) {
         let action = happened.action.clone();
         if let Err(error) = self.audit.add(tenant, happened).await {
@@ -184,7 +189,7 @@ pub(crate) struct Performed {
 impl Performed {
     /// What the log says of it, once it has been answered.
     pub(crate) fn answered(self, answer: &Response) -> (TenantId, Happened) {
-        let details = answer.extensions().get::<Details>().map(|details| details.0.clone());
+        let details = answer.extensions().get::<AuditDetails>().map(|details| details.0.clone());
         let happened = Happened {
             actor: Actor::key(&self.who, peer()),
             action: self.name.to_owned(),

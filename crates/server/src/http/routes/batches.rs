@@ -16,19 +16,19 @@ use super::context::{CallBody, user_of};
 use super::stream;
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::document::shape::{self, BatchEvent};
-use crate::http::front::extract::{Body, Name, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::document::shape::{self, BatchEventDoc};
+use crate::http::front::extract::{Authenticated, JsonBody, PathName};
 use crate::http::front::problem::Problem;
-use crate::state::identity::{Action, Identity};
+use crate::state::identity::{Identity, Permission};
 
 /// More calls than anybody's batch has: they would be refused one by one.
 const MAX_CALLS: usize = 1_000;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::post("/v1/batches", "run_batch", run)
-            .may(Action::CallTools, "Run the calls of a turn together")
+        RouteSpec::post("/v1/batches", "run_batch", run)
+            .may(Permission::CallTools, "Run the calls of a turn as a batch")
             .details(
                 "Calls that only look run together, a call that changes something runs alone or \
                  beside those that write something else. There is one result for each call, in \
@@ -45,22 +45,22 @@ pub(crate) fn rows() -> Vec<Operation> {
                 ]})
             })
             .answer::<ResultsDoc>(200, "The results, in the order of the calls")
-            .events::<BatchEvent>("The results, in the order of the calls"),
-        Operation::post("/v1/batches/{batch_id}/cancel", "cancel_batch", cancel)
-            .may(Action::CallTools, "Cancel all calls of a batch that have not ended")
+            .events::<BatchEventDoc>("The results, in the order of the calls"),
+        RouteSpec::post("/v1/batches/{batch_id}/cancel", "cancel_batch", cancel)
+            .may(Permission::CallTools, "Cancel all unfinished calls of a batch")
             .details(WHICH)
             .answer::<Cancelled>(200, "How many were cancelled, on all servers"),
     ]
 }
 
-/// Calls that are asked for together.
+/// Calls that run as a batch.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BatchBody {
     /// The calls.
     #[schemars(length(max = 1000))]
     calls: Vec<CallBody>,
-    /// Whether calls may run together at all; they may if nobody says otherwise.
+    /// Whether calls may run in parallel; true by default.
     #[serde(default = "yes")]
     parallel: bool,
     /// The conversation of those calls that name none.
@@ -71,7 +71,7 @@ pub(crate) struct BatchBody {
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     caller_id: Option<String>,
-    /// The person of those calls that name none.
+    /// The default user of the calls.
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     user_id: Option<String>,
@@ -118,9 +118,9 @@ impl BatchBody {
 
 async fn run(
     State(app): State<Arc<App>>,
-    Who(who): Who,
+    Authenticated(who): Authenticated,
     headers: HeaderMap,
-    Body(body): Body<BatchBody>,
+    JsonBody(body): JsonBody<BatchBody>,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let batch = body.read(&who, app.trace(&headers).as_ref())?;
@@ -134,8 +134,8 @@ async fn run(
 
 async fn cancel(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    name: Name,
+    Authenticated(who): Authenticated,
+    name: PathName,
 ) -> Result<Response, Problem> {
     let id: BatchId = name.id("batch")?;
     let cancelled = app.cancel_batch(&who, id).await?;

@@ -1,4 +1,4 @@
-//! Calls: run one, now or in the background, and look at it.
+//! Calls: run one in the foreground or background, and look at it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use windlass::{
     TenantId, TraceContext,
 };
 
-use super::context::{CallBody, Span, check_key, user_of};
+use super::context::{CallBody, DurationBody, check_key, user_of};
 use super::page::{AfterId, Limit};
 use super::stream;
 use super::view;
 use crate::http::app::App;
 use crate::http::cluster::background::{self, Accepted};
-use crate::http::document::operation::{EVENTS, Operation};
-use crate::http::document::shape::{self, CallEvent, CallState};
-use crate::http::front::extract::{Body, Name, Query, Who};
+use crate::http::document::operation::{EVENTS, RouteSpec};
+use crate::http::document::shape::{self, CallEventDoc, CallState};
+use crate::http::front::extract::{Authenticated, JsonBody, PathName, QueryString};
 use crate::http::front::problem::Problem;
-use crate::http::front::slots::Own;
-use crate::state::identity::Action;
+use crate::http::front::slots::OwnSlot;
+use crate::state::identity::Permission;
 
-/// How many records a page has if nobody says.
+/// The default size of a page of records.
 const LISTED: usize = 50;
 /// The longest time that somebody waits for a call that runs elsewhere.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -41,10 +41,10 @@ pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How long at the most until somebody who waits looks again.
 const LOOK_LATER: Duration = Duration::from_millis(300);
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::post("/v1/calls", "run_call", run)
-            .may(Action::CallTools, "Run a call")
+        RouteSpec::post("/v1/calls", "run_call", run)
+            .may(Permission::CallTools, "Run a call")
             .details(
                 "Looks the tool up, checks the arguments, runs it and answers with its one \
                  result. A tool that fails is a result, too: 200 with `is_success: false`, and a \
@@ -52,26 +52,30 @@ pub(crate) fn rows() -> Vec<Operation> {
                  is a stream of `progress` events and one `result`; with `Prefer: \
                  respond-async` it is 202 at once, and the result is fetched later.",
             )
-            .header("Prefer", "", "`respond-async`: answer at once, run in the background")
+            .header(
+                "Prefer",
+                "",
+                "`respond-async`: answer at once and run the call in the background",
+            )
             .header(
                 "Idempotency-Key",
                 format!("^[!-~]{{1,{}}}$", IdempotencyKey::MAX_BYTES),
                 "the same as `idempotency_key` in the body",
             )
-            .header("traceparent", "", "where in a trace the call belongs, as the W3C has it")
+            .header("traceparent", "", "W3C trace context: the parent span of the call")
             .body::<CallBody>()
             .example(|| json!({"tool": "echo", "arguments": {"message": "hello"}}))
             .answer::<ResultView<'static>>(200, "The result of the call")
-            .events::<CallEvent>("The result of the call")
-            .answer::<Started>(202, "The call runs in the background, or waits for a person"),
-        Operation::get("/v1/calls", "list_calls", list)
-            .may(Action::ReadCalls, "List the records of calls, newest first")
-            .query::<ListQuery>()
+            .events::<CallEventDoc>("The result of the call")
+            .answer::<StartedDoc>(202, "The call runs in the background, or waits for an approval"),
+        RouteSpec::get("/v1/calls", "list_calls", list)
+            .may(Permission::ReadCalls, "List the records of calls, newest first")
+            .query::<CallsQuery>()
             .answer::<RecordsDoc>(200, "A page of records"),
-        Operation::get("/v1/calls/{call_id}", "get_call", get)
-            .may(Action::ReadCalls, "Get the record of a call, or that it still runs")
-            .query::<GetQuery>()
-            .answer::<CallState>(200, "The record; what is known of a call that has not ended"),
+        RouteSpec::get("/v1/calls/{call_id}", "get_call", get)
+            .may(Permission::ReadCalls, "Get a call: its record, or its state while it runs")
+            .query::<CallQuery>()
+            .answer::<CallState>(200, "The record, or the state of an unfinished call"),
     ]
 }
 
@@ -79,23 +83,24 @@ pub(crate) fn rows() -> Vec<Operation> {
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it only describes what two others write")]
-pub(crate) enum Started {
-    /// It runs in the background.
+#[schemars(rename = "Started")]
+pub(crate) enum StartedDoc {
+    /// The call runs in the background.
     Accepted(Accepted),
-    /// It waits for a person.
+    /// The call waits for an approval.
     Waits(Box<ResultView<'static>>),
 }
 
 async fn run(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    wishes: Wishes,
-    Body(mut body): Body<CallBody>,
+    Authenticated(who): Authenticated,
+    wishes: CallHeaders,
+    JsonBody(mut body): JsonBody<CallBody>,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     body.idempotency_key = body.idempotency_key.or(wishes.key?);
     body.user_id = user_of(&who, body.user_id, "/user_id")?;
-    let later = (wishes.way == Way::Later).then(|| {
+    let later = (wishes.way == ResponseMode::Later).then(|| {
         let grace = (!app.is_timed(&who.tenant, &body)).then(Grace::default);
         (background::kept(&body), grace)
     });
@@ -103,7 +108,7 @@ async fn run(
     if let Some(trace) = wishes.trace {
         request = request.trace(trace);
     }
-    if wishes.way == Way::Events {
+    if wishes.way == ResponseMode::Events {
         return Ok(stream::call(&app, request));
     }
     if let Some((kept, grace)) = later {
@@ -115,34 +120,34 @@ async fn run(
 
 /// What the headers of a call say. They are read in place: a handler that takes
 /// all headers gets a copy of them.
-struct Wishes {
-    way: Way,
+struct CallHeaders {
+    way: ResponseMode,
     /// The `Idempotency-Key`; what is wrong with the body is told before what is
     /// wrong with it.
     key: Result<Option<String>, Problem>,
     trace: Option<TraceContext>,
 }
 
-/// How to answer.
+/// How the call is answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ResponseMode {
     /// With the result.
     Now,
-    /// At once; the call runs in the background.
+    /// 202 at once; the call runs in the background.
     Later,
     /// With what happens.
     Events,
 }
 
-impl FromRequestParts<Arc<App>> for Wishes {
+impl FromRequestParts<Arc<App>> for CallHeaders {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Infallible> {
         let headers = &parts.headers;
         let way = match wants_events(headers) {
-            true => Way::Events,
-            false if prefers_async(headers) => Way::Later,
-            false => Way::Now,
+            true => ResponseMode::Events,
+            false if prefers_async(headers) => ResponseMode::Later,
+            false => ResponseMode::Now,
         };
         let key = headers.get(&IDEMPOTENCY_KEY).map(idempotency_key).transpose();
         Ok(Self { way, key, trace: app.trace(headers) })
@@ -174,29 +179,29 @@ fn prefers_async(headers: &HeaderMap) -> bool {
         .any(|value| value.split(',').any(|wish| wish.trim().eq_ignore_ascii_case("respond-async")))
 }
 
-/// Which records.
+/// Filters of the list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ListQuery {
+pub(crate) struct CallsQuery {
     /// Of this conversation.
     conversation_id: Option<String>,
     /// Of this tool.
     tool: Option<String>,
     /// Of this caller.
     caller_id: Option<String>,
-    /// That ended so.
+    /// Only with this status.
     status: Option<Status>,
-    /// That came at this time or later: a time such as 2026-01-31T12:00:00Z.
+    /// Only since this time, such as 2026-01-31T12:00:00Z.
     #[serde(default)]
     #[schemars(schema_with = "shape::time")]
     since: Option<String>,
-    /// That came before this time.
+    /// Only before this time.
     #[serde(default)]
     #[schemars(schema_with = "shape::time")]
     until: Option<String>,
-    /// How many at the most.
+    /// Maximum number of items.
     limit: Option<Limit>,
-    /// The `next` of the page before.
+    /// The cursor: the `next` of the previous page.
     cursor: Option<AfterId>,
 }
 
@@ -206,7 +211,7 @@ pub(crate) struct ListQuery {
 pub(crate) struct RecordsDoc {
     /// The records, newest first.
     records: Vec<CallRecord>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
@@ -218,7 +223,7 @@ fn time(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
     text.map(read).transpose()
 }
 
-impl ListQuery {
+impl CallsQuery {
     fn read(self) -> Result<(RecordFilter, PageRequest), Problem> {
         let (limit, after) = (self.limit.map_or(LISTED, Limit::get), self.cursor);
         let filter = RecordFilter {
@@ -235,8 +240,8 @@ impl ListQuery {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<ListQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<CallsQuery>,
 ) -> Result<Response, Problem> {
     let (filter, page) = query.read()?;
     let page = app.engine.records().query(&who.tenant, &filter, page).await?;
@@ -246,8 +251,8 @@ async fn list(
 /// How long to wait.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct GetQuery {
-    /// Wait up to this long for a call that still runs: `10s`, at most 60s.
+pub(crate) struct CallQuery {
+    /// Long polling: wait up to this long for an unfinished call: `10s`, at most 60s.
     #[serde(default)]
     #[schemars(schema_with = "super::context::span")]
     wait: Option<String>,
@@ -255,20 +260,20 @@ pub(crate) struct GetQuery {
 
 async fn get(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Own(slot): Own,
-    name: Name,
-    Query(query): Query<GetQuery>,
+    Authenticated(who): Authenticated,
+    OwnSlot(slot): OwnSlot,
+    name: PathName,
+    QueryString(query): QueryString<CallQuery>,
 ) -> Result<Response, Problem> {
     let id: CallId = name.id("call")?;
-    let wait = query.wait.map(|wait| Span::Text(wait).read("wait")).transpose()?;
+    let wait = query.wait.map(|wait| DurationBody::Text(wait).read("wait")).transpose()?;
     let until = Instant::now() + wait.unwrap_or_default().min(MAX_WAIT);
     let (mut pause, mut waiting) = (LOOK_AGAIN, None);
     loop {
         if let Some(record) = app.engine.records().get(&who.tenant, id).await? {
             return Ok(view::ok(&record));
         }
-        let runs = match app.desk.get(&who.tenant, id).await? {
+        let runs = match app.approvals.get(&who.tenant, id).await? {
             Some(waiting) if waiting.is_open() => {
                 let why = waiting.call.reason;
                 let open = json!({"record_id": id, "status": "waiting", "reason": why});
@@ -329,7 +334,7 @@ impl App {
         body.timeout.is_some() || tool.is_some_and(|tool| tool.spec().timeout.is_some())
     }
 
-    /// A server that is about to end takes no new calls.
+    /// Refuses new calls while the server drains.
     pub(crate) fn refuse_while_draining(&self) -> Result<(), Problem> {
         if !self.draining.is_cancelled() {
             return Ok(());

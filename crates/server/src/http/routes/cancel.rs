@@ -1,8 +1,8 @@
-//! Cancelling calls, batches and conversations, wherever they run: those that run
-//! and those that wait for a person.
+//! Cancels calls, batches and sessions on whichever server they run, including calls
+//! that wait for an approval.
 //!
-//! Whoever calls tools cancels what their own key began; it takes more to cancel
-//! what others began.
+//! A key may cancel what it began itself; cancelling what others began needs a
+//! permission of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,32 +24,32 @@ use super::calls::LOOK_AGAIN;
 use super::view;
 use crate::http::app::App;
 use crate::http::cluster::background;
-use crate::http::document::operation::Operation;
-use crate::http::front::extract::{Name, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::front::extract::{Authenticated, PathName};
 use crate::http::front::problem::Problem;
-use crate::state::identity::{Action, Identity};
+use crate::state::identity::{Identity, Permission};
 
 /// What is to be cancelled on all servers.
 const SPACE: &str = "cancels";
 /// What other servers have cancelled: under the id of the cancel and their own.
 const ANSWERS: &str = "cancel_answers";
-/// How long other servers may take to say what they have cancelled.
+/// How long to wait for the other servers' replies to a cancellation.
 const ELSEWHERE: Duration = Duration::from_secs(2);
-/// How long a cancel waits to be heard.
+/// How long a cancellation stays stored for other servers.
 const LIFE: Duration = Duration::from_secs(60);
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::post("/v1/calls/{call_id}/cancel", "cancel_call", one)
-            .may(Action::CallTools, "Cancel a call that has not ended")
+        RouteSpec::post("/v1/calls/{call_id}/cancel", "cancel_call", one)
+            .may(Permission::CallTools, "Cancel an unfinished call")
             .details(
                 "What it did until then stays done. A call that has ended keeps its result; one \
                  that waits for a person ends. A call that another key began is for operators \
                  and admins.",
             )
             .answer::<Cancelled>(200, "Whether there was something to cancel"),
-        Operation::post("/v1/conversations/{conversation_id}/cancel", "cancel_conversation", all)
-            .may(Action::CallTools, "Cancel all calls of a conversation that have not ended")
+        RouteSpec::post("/v1/conversations/{conversation_id}/cancel", "cancel_conversation", all)
+            .may(Permission::CallTools, "Cancel all unfinished calls of a conversation")
             .details(WHICH)
             .answer::<Cancelled>(200, "How many were cancelled, on all servers"),
     ]
@@ -61,34 +61,34 @@ pub(crate) const WHICH: &str = "Also those that wait for a person. A caller canc
                                 on other servers count, too; a server that does not answer \
                                 within two seconds cancels them, but is not counted.";
 
-/// What was cancelled.
+/// The result of a cancellation.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Cancelled {
     /// How many calls.
     pub(crate) cancelled: usize,
 }
 
-/// What is to be cancelled.
+/// The calls to cancel.
 #[derive(Serialize, Deserialize)]
-struct Cancel {
-    what: What,
-    /// Only what this key began; none where it does not matter who did.
+struct CancelRequest {
+    what: CancelTarget,
+    /// Only what this key began; none for calls of any key.
     #[serde(default)]
     begun_by: Option<Arc<str>>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum What {
+enum CancelTarget {
     Call(CallId),
     Batch(BatchId),
     Conversation(String),
 }
 
-impl Cancel {
-    /// As much of it as somebody may cancel.
-    fn of(who: &Identity, what: What) -> Self {
-        let begun_by = (!who.may(Action::CancelCalls)).then(|| Arc::clone(&who.key_id));
+impl CancelRequest {
+    /// The part of it that this identity may cancel.
+    fn of(who: &Identity, what: CancelTarget) -> Self {
+        let begun_by = (!who.may(Permission::CancelCalls)).then(|| Arc::clone(&who.key_id));
         Self { what, begun_by }
     }
 
@@ -106,25 +106,29 @@ impl Cancel {
 
     fn means(&self, call: CallId, batch: Option<BatchId>, caller: &Caller) -> bool {
         match &self.what {
-            What::Call(id) => call == *id,
-            What::Batch(id) => batch == Some(*id),
-            What::Conversation(name) => caller.conversation.as_deref() == Some(name),
+            CancelTarget::Call(id) => call == *id,
+            CancelTarget::Batch(id) => batch == Some(*id),
+            CancelTarget::Conversation(name) => caller.conversation.as_deref() == Some(name),
         }
     }
 
-    /// Refuses to cancel what another key began.
+    /// Forbids cancelling what another key began.
     fn must_allow(&self, begun_by: Option<&str>) -> Result<(), Problem> {
         if self.allows(begun_by) {
             return Ok(());
         }
         let why = "another key began this call";
-        let roles = Action::CancelCalls.roles();
+        let roles = Permission::CancelCalls.roles();
         Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
             .hint(format!("use that key, or one with one of these roles: {roles}")))
     }
 }
 
-async fn one(State(app): State<Arc<App>>, Who(who): Who, name: Name) -> Result<Response, Problem> {
+async fn one(
+    State(app): State<Arc<App>>,
+    Authenticated(who): Authenticated,
+    name: PathName,
+) -> Result<Response, Problem> {
     let id: CallId = name.id("call")?;
     let cancelled = app.cancel_call(&who, id).await?;
     Ok(view::ok(&Cancelled { cancelled: usize::from(cancelled) }))
@@ -132,10 +136,10 @@ async fn one(State(app): State<Arc<App>>, Who(who): Who, name: Name) -> Result<R
 
 async fn all(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(conversation): Name,
+    Authenticated(who): Authenticated,
+    PathName(conversation): PathName,
 ) -> Result<Response, Problem> {
-    let cancel = Cancel::of(&who, What::Conversation(conversation));
+    let cancel = CancelRequest::of(&who, CancelTarget::Conversation(conversation));
     let cancelled = app.cancel_many(&who.tenant, &cancel).await?;
     Ok(view::ok(&Cancelled { cancelled }))
 }
@@ -149,9 +153,9 @@ pub(crate) async fn changed(app: &App, change: &Change) -> Result<(), Error> {
         return Ok(());
     };
     // One that cannot be read is of another version.
-    let Ok(cancel) = serde_json::from_value::<Cancel>(asked.body) else { return Ok(()) };
+    let Ok(cancel) = serde_json::from_value::<CancelRequest>(asked.body) else { return Ok(()) };
     let cancelled = app.engine.cancel_where(&change.tenant, |call| cancel.fits(call));
-    let Some(own) = app.members.own() else { return Ok(()) };
+    let Some(own) = app.membership.own() else { return Ok(()) };
     let id = format!("{}/{}", change.id, own.as_str());
     let mut put = Put::of(ANSWERS, change.tenant.clone(), id, &Cancelled { cancelled })?;
     put.expires_at = Timestamp::now().checked_add(LIFE).ok();
@@ -161,16 +165,20 @@ pub(crate) async fn changed(app: &App, change: &Change) -> Result<(), Error> {
 impl App {
     /// Cancels a batch, wherever its calls run.
     pub(crate) async fn cancel_batch(&self, who: &Identity, id: BatchId) -> Result<usize, Problem> {
-        self.cancel_many(&who.tenant, &Cancel::of(who, What::Batch(id))).await
+        self.cancel_many(&who.tenant, &CancelRequest::of(who, CancelTarget::Batch(id))).await
     }
 
-    async fn cancel_many(&self, tenant: &TenantId, cancel: &Cancel) -> Result<usize, Problem> {
+    async fn cancel_many(
+        &self,
+        tenant: &TenantId,
+        cancel: &CancelRequest,
+    ) -> Result<usize, Problem> {
         // First what runs, so that nothing of it waits for a person later.
         let running = self.engine.cancel_where(tenant, |call| cancel.fits(call));
         let asked = self.tell_others(tenant, cancel).await?;
         let waiting = self.withdraw_where(tenant, |call| cancel.fits_waiting(call)).await?;
         let until = Instant::now() + ELSEWHERE;
-        let mut elsewhere = Answers::default();
+        let mut elsewhere = RemoteCancelReplies::default();
         while let Some(asked) = &asked
             && Instant::now() < until
         {
@@ -186,7 +194,7 @@ impl App {
     /// Cancels a call, wherever it runs or waits; returns whether it had not
     /// ended.
     async fn cancel_call(&self, who: &Identity, id: CallId) -> Result<bool, Problem> {
-        let (tenant, cancel) = (&who.tenant, Cancel::of(who, What::Call(id)));
+        let (tenant, cancel) = (&who.tenant, CancelRequest::of(who, CancelTarget::Call(id)));
         if let Some(call) = self.engine.under_way(tenant, id) {
             cancel.must_allow(call.begun_by.as_deref())?;
             if self.engine.cancel_call(tenant, id) {
@@ -196,7 +204,7 @@ impl App {
         if self.end_of(tenant, id).await?.is_some() {
             return Ok(false);
         }
-        if let Some(waiting) = self.desk.get(tenant, id).await? {
+        if let Some(waiting) = self.approvals.get(tenant, id).await? {
             cancel.must_allow(waiting.call.begun_by.as_deref())?;
             if self.withdraw(tenant, id).await? {
                 return Ok(true);
@@ -218,7 +226,7 @@ impl App {
                 }
                 let answers = match &asked {
                     Some(asked) => asked.answers(self, tenant).await?,
-                    None => Answers::default(),
+                    None => RemoteCancelReplies::default(),
                 };
                 if answers.cancelled > 0 {
                     return Ok(true);
@@ -249,9 +257,9 @@ impl App {
     async fn tell_others(
         &self,
         tenant: &TenantId,
-        cancel: &Cancel,
-    ) -> Result<Option<Asked>, Problem> {
-        let others = self.members.others(self.engine.records()).await?;
+        cancel: &CancelRequest,
+    ) -> Result<Option<RemoteCancel>, Problem> {
+        let others = self.membership.others(self.engine.records()).await?;
         if others.is_empty() {
             return Ok(None);
         }
@@ -259,27 +267,27 @@ impl App {
         let mut put = Put::new(SPACE, tenant.clone(), id.clone(), json!(cancel));
         put.expires_at = Timestamp::now().checked_add(LIFE).ok();
         self.documents.put(put, Expect::Absent).await?;
-        Ok(Some(Asked { id, servers: others.into_iter().map(|other| other.id).collect() }))
+        Ok(Some(RemoteCancel { id, servers: others.into_iter().map(|other| other.id).collect() }))
     }
 }
 
-/// A cancel that other servers were asked for.
-struct Asked {
+/// A cancellation that other servers were asked for.
+struct RemoteCancel {
     id: String,
     servers: Vec<OwnerId>,
 }
 
 /// What they have said so far.
 #[derive(Default)]
-struct Answers {
+struct RemoteCancelReplies {
     cancelled: usize,
     /// Whether all of them have.
     all: bool,
 }
 
-impl Asked {
-    async fn answers(&self, app: &App, tenant: &TenantId) -> Result<Answers, Problem> {
-        let mut answers = Answers { cancelled: 0, all: true };
+impl RemoteCancel {
+    async fn answers(&self, app: &App, tenant: &TenantId) -> Result<RemoteCancelReplies, Problem> {
+        let mut answers = RemoteCancelReplies { cancelled: 0, all: true };
         for server in &self.servers {
             let id = format!("{}/{}", self.id, server.as_str());
             match app.documents.get(ANSWERS, tenant, &id).await? {

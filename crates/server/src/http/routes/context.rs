@@ -1,4 +1,4 @@
-//! What requests say about a call, and the call that they ask for.
+//! The body of a call, and the context headers, turned into a `CallRequest`.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -28,18 +28,18 @@ pub(crate) struct CallBody {
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     pub(crate) call_ref: Option<String>,
-    /// How long it may take: seconds, or a text such as `500ms` or `2m`.
+    /// Timeout: seconds, or a text such as `500ms` or `2m`.
     #[serde(default)]
-    pub(crate) timeout: Option<Span>,
-    /// From -10 to 10; higher comes first where the strategy is `priority`.
+    pub(crate) timeout: Option<DurationBody>,
+    /// Priority from -10 to 10; higher comes first if the strategy is `priority`.
     #[serde(default, deserialize_with = "integer")]
     #[schemars(range(min = -10, max = 10))]
     pub(crate) priority: Option<i32>,
-    /// A call with the same key and arguments does not run again.
+    /// Idempotency key: a call with the same key and arguments does not run again.
     #[serde(default)]
     #[schemars(schema_with = "shape::idempotency_key")]
     pub(crate) idempotency_key: Option<String>,
-    /// How often the call is tried; whoever sets it says that it may be repeated.
+    /// Maximum number of attempts; more than one allows retries of a side effect.
     #[serde(default, deserialize_with = "integer")]
     #[schemars(range(min = 1, max = RetryPolicy::MAX_ATTEMPTS))]
     pub(crate) attempts: Option<u32>,
@@ -47,14 +47,14 @@ pub(crate) struct CallBody {
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     pub(crate) caller_id: Option<String>,
-    /// What calls.
+    /// Who calls.
     #[serde(default)]
     pub(crate) caller_type: Option<CallerKind>,
     /// The conversation that it belongs to.
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     pub(crate) conversation_id: Option<String>,
-    /// The person on whose behalf it is made.
+    /// The user on whose behalf it is made.
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     pub(crate) user_id: Option<String>,
@@ -89,7 +89,7 @@ fn no_arguments() -> Value {
     Value::Object(Map::new())
 }
 
-/// What calls.
+/// Who calls.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallerKind {
@@ -97,21 +97,22 @@ pub(crate) enum CallerKind {
     ConversationAgent,
     /// A node of a workflow; it takes no slot.
     WorkflowNode,
-    /// A program or a person.
+    /// What kind of caller: a program or a person.
     Direct,
 }
 
-/// A time span: seconds, or a text with a unit; at most a year.
+/// A duration: seconds, or a text with a unit; at most a year.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(crate) enum Span {
+#[schemars(rename = "Span")]
+pub(crate) enum DurationBody {
     /// Seconds.
     Seconds(#[schemars(range(min = 0.000001, max = 31536000))] f64),
     /// A number and a unit: `500ms`, `30s`, `2m`, `1h`.
     Text(#[schemars(schema_with = "span")] String),
 }
 
-/// A time span as a text.
+/// A duration as a text.
 pub(crate) fn span(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({"type": "string", "pattern": "^[1-9][0-9]{0,3}(ms|s|m)$|^[1-9][0-9]{0,2}h$"})
 }
@@ -128,7 +129,7 @@ fn is_span(text: &str) -> bool {
     (1..=most).contains(&digits) && !text.starts_with('0')
 }
 
-impl Span {
+impl DurationBody {
     /// The span, at this place of the request.
     pub(crate) fn read(&self, path: &str) -> Result<Duration, Problem> {
         let text = match self {

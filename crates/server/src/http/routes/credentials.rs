@@ -1,4 +1,4 @@
-//! Credentials of providers: stored sealed, shown masked, tried out.
+//! Credentials of providers: stored encrypted, shown masked, validated on request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,58 +16,58 @@ use windlass::{
 };
 use windlass_executors::rest::needs_credential;
 
-use super::page::{Key, Limit, PageQuery};
+use super::page::{Limit, PageQuery, TextCursor};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape;
-use crate::http::front::extract::{Name, Query, SecretBody, Who};
+use crate::http::front::extract::{Authenticated, PathName, QueryString, SecretBody};
 use crate::http::front::problem::Problem;
 use crate::human::approvals::Unattended;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 use crate::state::vault::{
-    Credential, CredentialChange, CredentialRequest, Filter, Given, Validation,
+    CredentialChange, CredentialFilter, CredentialRequest, FieldValue, MaskedCredential, Validation,
 };
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/credentials", "list_credentials", list)
-            .may(Action::ReadCredentials, "List credentials; secrets are masked")
-            .query::<ListQuery>()
+        RouteSpec::get("/v1/credentials", "list_credentials", list)
+            .may(Permission::ReadCredentials, "List credentials; secrets are masked")
+            .query::<CredentialsQuery>()
             .answer::<CredentialsDoc>(200, "The credentials"),
-        Operation::post("/v1/providers/{name}/credentials", "store_credential", store)
-            .may(Action::WriteCredentials, "Store a credential for a provider")
-            .details("Several may have names of their own, for the tenant or for one user.")
+        RouteSpec::post("/v1/providers/{name}/credentials", "store_credential", store)
+            .may(Permission::WriteCredentials, "Store a credential for a provider")
+            .details("A provider may have several credentials with different names, of the tenant or of one user.")
             .body::<StoreBody>()
             .example(|| json!({"name": "work", "values": {"api_key": "sk-12345678"}}))
             .answer::<CredentialDoc>(201, "The credential, masked"),
-        Operation::get("/v1/credentials/{credential_id}", "get_credential", get)
-            .may(Action::ReadCredentials, "Get a credential; secrets are masked")
+        RouteSpec::get("/v1/credentials/{credential_id}", "get_credential", get)
+            .may(Permission::ReadCredentials, "Get a credential; secrets are masked")
             .answer::<CredentialDoc>(200, "The credential, masked"),
-        Operation::put("/v1/credentials/{credential_id}", "rotate_credential", rotate)
-            .may(Action::WriteCredentials, "Change a credential: its values, name or rank")
-            .details("A masked value that comes back from a form leaves the real one as it is.")
+        RouteSpec::put("/v1/credentials/{credential_id}", "rotate_credential", rotate)
+            .may(Permission::WriteCredentials, "Change a credential: its values, its name, or whether it is the default")
+            .details("A masked value that is sent back unchanged keeps the stored one.")
             .body::<RotateBody>()
             .example(|| json!({"values": {"api_key": "sk-87654321"}, "default": true}))
             .answer::<CredentialDoc>(200, "The credential, masked"),
-        Operation::delete("/v1/credentials/{credential_id}", "delete_credential", delete)
-            .may(Action::WriteCredentials, "Delete a credential")
-            .answer_as(204, "It is gone", "", None),
-        Operation::post(
+        RouteSpec::delete("/v1/credentials/{credential_id}", "delete_credential", delete)
+            .may(Permission::WriteCredentials, "Delete a credential")
+            .answer_as(204, "Deleted", "", None),
+        RouteSpec::post(
             "/v1/credentials/{credential_id}/validate",
             "validate_credential",
             try_kept,
         )
-        .may(Action::WriteCredentials, "Find out whether the provider takes a credential")
+        .may(Permission::WriteCredentials, "Validate a stored credential with its provider")
         .details(TRIED)
-        .answer::<ValidationDoc>(200, "It does, as far as could be found out")
+        .answer::<ValidationDoc>(200, "The result of the validation")
         .problem(424, UNTESTED),
-        Operation::post("/v1/providers/{name}/credentials/validate", "validate_values", try_values)
-            .may(Action::WriteCredentials, "Try values without storing them")
+        RouteSpec::post("/v1/providers/{name}/credentials/validate", "validate_values", try_values)
+            .may(Permission::WriteCredentials, "Validate values without storing them")
             .details(TRIED)
             .body::<ValuesBody>()
             .example(|| json!({"values": {"api_key": "sk-12345678"}}))
-            .answer::<ValidationDoc>(200, "They are taken, as far as could be found out")
+            .answer::<ValidationDoc>(200, "The result of the validation")
             .problem(424, UNTESTED),
     ]
 }
@@ -81,18 +81,18 @@ const TRIED: &str = "By the provider's own check (`credentials_check`); else by 
                      503 if it may be asked later and 424 if not.";
 const UNTESTED: &str = "Whether it does could not be found out: the provider was not asked";
 
-/// Which credentials.
+/// Filters of the list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ListQuery {
+struct CredentialsQuery {
     /// Of this provider.
     provider: Option<String>,
     /// Of this user.
     user_id: Option<String>,
-    /// How many at the most; 100 if nobody says.
+    /// Maximum number of items; 100 by default.
     limit: Option<Limit>,
-    /// The `next` of the page before.
-    cursor: Option<Key>,
+    /// The cursor: the `next` of the previous page.
+    cursor: Option<TextCursor>,
 }
 
 /// A page of credentials.
@@ -100,7 +100,7 @@ struct ListQuery {
 #[schemars(rename = "CredentialPage")]
 struct CredentialsDoc {
     credentials: Vec<CredentialDoc>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
@@ -113,7 +113,7 @@ struct CredentialDoc {
     tenant: String,
     provider: String,
     name: String,
-    /// Whose it is; the tenant's where it is nobody's.
+    /// The user that it belongs to; the tenant's if missing.
     user: Option<String>,
     /// The values; secrets are masked.
     fields: BTreeMap<String, Value>,
@@ -121,31 +121,31 @@ struct CredentialDoc {
     created_at: String,
     #[schemars(schema_with = "shape::time")]
     updated_at: String,
-    /// When a call last used it, to the minute.
+    /// When a call last used it, accurate to a minute.
     #[schemars(schema_with = "shape::maybe_time")]
     last_used_at: Option<String>,
-    /// When it was made the default; of several the last one is.
+    /// When it was made the default; the latest one is in effect.
     #[schemars(schema_with = "shape::maybe_time")]
     default_since: Option<String>,
     validation: TriedDoc,
 }
 
-/// What is known of whether the provider takes it.
+/// The result of the last validation.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[schemars(rename = "CredentialState")]
 #[expect(dead_code, reason = "it only describes what the vault writes")]
 enum TriedDoc {
-    /// Nobody has tried it, with these values.
+    /// These values were not validated yet.
     Unknown,
-    /// It was taken.
+    /// It was accepted.
     Valid {
         #[schemars(schema_with = "shape::time")]
         at: String,
-        /// How that was found out.
+        /// How it was validated.
         by: String,
     },
-    /// It was refused.
+    /// It was rejected.
     Invalid {
         #[schemars(schema_with = "shape::time")]
         at: String,
@@ -157,27 +157,28 @@ enum TriedDoc {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<ListQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<CredentialsQuery>,
 ) -> Result<Response, Problem> {
-    let filter = Filter { provider: query.provider.as_deref(), user: query.user_id.as_deref() };
+    let filter =
+        CredentialFilter { provider: query.provider.as_deref(), user: query.user_id.as_deref() };
     let credentials = app.credentials.list(&who.tenant, filter).await?;
     let page = PageQuery { limit: query.limit, cursor: query.cursor };
     let page = page.cut(credentials, |credential| credential.id.clone());
     Ok(view::ok(&json!({"credentials": page.items, "next": page.next})))
 }
 
-/// A credential to be stored.
+/// A credential to store.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StoreBody {
-    /// What people call it.
+    /// A display name.
     #[serde(default = "default_name")]
     name: String,
-    /// Whose it is; the tenant's where nobody is named.
+    /// The user that it belongs to; the tenant's if missing.
     #[serde(default)]
     user_id: Option<String>,
-    /// The values by field: texts, or true and false.
+    /// The values by field: strings or booleans.
     values: BTreeMap<String, Value>,
 }
 
@@ -186,13 +187,13 @@ fn default_name() -> String {
 }
 
 /// The values of a form. What they were read from is wiped with them.
-fn given(values: BTreeMap<String, Value>) -> Result<Vec<(String, Given)>, Problem> {
+fn given(values: BTreeMap<String, Value>) -> Result<Vec<(String, FieldValue)>, Problem> {
     let read = |(name, value): (String, Value)| {
         let given = match value {
-            Value::String(text) => Given::Text(Secret::new(text)),
-            Value::Number(number) => Given::Text(Secret::new(number.to_string())),
-            Value::Bool(flag) => Given::Flag(flag),
-            Value::Null => Given::Nothing,
+            Value::String(text) => FieldValue::Text(Secret::new(text)),
+            Value::Number(number) => FieldValue::Text(Secret::new(number.to_string())),
+            Value::Bool(flag) => FieldValue::Flag(flag),
+            Value::Null => FieldValue::Nothing,
             _ => {
                 let why = "a text, a number, true or false";
                 return Err(Problem::bad("a value is wrong").at(format!("/values/{name}"), why));
@@ -205,8 +206,8 @@ fn given(values: BTreeMap<String, Value>) -> Result<Vec<(String, Given)>, Proble
 
 async fn store(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(provider): Name,
+    Authenticated(who): Authenticated,
+    PathName(provider): PathName,
     SecretBody(body): SecretBody<StoreBody>,
 ) -> Result<Response, Problem> {
     let provider = app.provider(&who.tenant, &provider)?;
@@ -248,37 +249,37 @@ fn missing(error: windlass::Error) -> Problem {
     }
 }
 
-async fn find(app: &App, tenant: &TenantId, id: &str) -> Result<Credential, Problem> {
+async fn find(app: &App, tenant: &TenantId, id: &str) -> Result<MaskedCredential, Problem> {
     app.credentials.get(tenant, id).await.map_err(missing)
 }
 
 async fn get(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
 ) -> Result<Response, Problem> {
     Ok(view::ok(&find(&app, &who.tenant, &id).await?))
 }
 
-/// What is to be changed.
+/// The changes of a credential.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RotateBody {
-    /// Values by field, in place of those that there are.
+    /// Values by field, which replace the stored ones.
     #[serde(default)]
     values: Option<BTreeMap<String, Value>>,
-    /// What people call it.
+    /// A display name.
     #[serde(default)]
     name: Option<String>,
-    /// Makes it the one that calls use if they name none.
+    /// Makes it the default for calls that name none.
     #[serde(default)]
     default: bool,
 }
 
 async fn rotate(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
     SecretBody(body): SecretBody<RotateBody>,
 ) -> Result<Response, Problem> {
     let credential = find(&app, &who.tenant, &id).await?;
@@ -291,19 +292,19 @@ async fn rotate(
 
 async fn delete(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
 ) -> Result<Response, Problem> {
     find(&app, &who.tenant, &id).await?;
     app.credentials.delete(&who.tenant, &id).await.map_err(missing)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Whether a provider takes a credential.
+/// The result of validating a credential.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Validation")]
 struct ValidationDoc {
-    /// Whether it does, as far as could be found out.
+    /// Whether the provider accepts it, as far as can be known.
     valid: bool,
     method: Method,
     /// The tool that was called.
@@ -312,16 +313,16 @@ struct ValidationDoc {
     reason: Option<String>,
 }
 
-/// How it was found out.
+/// How it was validated.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ValidationMethod")]
 enum Method {
-    /// By the provider's own check.
+    /// By the check that the provider's definition names.
     Provider,
-    /// By its first tool that only looks.
+    /// By a call of its first read-only tool.
     Tool,
-    /// By the form of the values alone.
+    /// By the format of the values alone.
     Format,
 }
 
@@ -344,8 +345,8 @@ impl ValidationDoc {
 
 async fn try_kept(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
 ) -> Result<Response, Problem> {
     let credential = find(&app, &who.tenant, &id).await?;
     let provider = app.provider(&who.tenant, &credential.provider)?;
@@ -365,7 +366,7 @@ async fn try_kept(
     outcome.answer()
 }
 
-/// Values to be tried.
+/// Values to validate.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ValuesBody {
@@ -375,8 +376,8 @@ struct ValuesBody {
 
 async fn try_values(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(provider): Name,
+    Authenticated(who): Authenticated,
+    PathName(provider): PathName,
     SecretBody(body): SecretBody<ValuesBody>,
 ) -> Result<Response, Problem> {
     let provider = app.provider(&who.tenant, &provider)?;
@@ -395,7 +396,7 @@ async fn try_values(
     tried.run(|request| request.context(context.clone())).await?.answer()
 }
 
-/// Finds out whether a provider takes a credential.
+/// Validates a credential with its provider.
 struct Trial<'a> {
     app: &'a App,
     tenant: &'a TenantId,

@@ -1,10 +1,9 @@
-//! Definitions that are sent: read, and checked in the same way by whoever only
-//! asks and by whoever wants to keep them.
+//! Validates definitions that clients send, in the same way for a dry run and for
+//! registration.
 //!
-//! What is well written may still reach too far. Programs and files of the
-//! machine that the server runs on are for whoever runs the installation, which
-//! the operator of a tenant need not be: a program that the server starts could
-//! read the master key.
+//! A valid definition may still ask for too much. Local programs and files of the
+//! server's machine are reserved to whoever runs the installation, which a tenant's
+//! operator need not be: a program that the server starts could read the master key.
 
 use std::sync::Arc;
 
@@ -22,10 +21,10 @@ use windlass_executors::sql;
 
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::front::extract::{Body, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::front::extract::{Authenticated, JsonBody};
 use crate::http::front::problem::Problem;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 
 const COMMANDS: &str = "only the operator of the installation may add commands; add it as a file, \
                         or give a `url`";
@@ -33,17 +32,17 @@ const FILES: &str = "only the operator of the installation may name files; send 
 const DATABASES: &str = "a tenant's own tool cannot use the operator's databases; leave \
                          `entry.database` out, and store a credential of the provider `database`";
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::post("/v1/definitions/validate", "validate_definition", validate)
-            .may(Action::ReadTools, "Check a definition without keeping it")
+        RouteSpec::post("/v1/definitions/validate", "validate_definition", validate)
+            .may(Permission::ReadTools, "Validate a tool definition without storing it")
             .details(
                 "YAML or JSON, in any of the forms that definition files have. What is wrong is \
                  what registering it would say.",
             )
             .body::<DefinitionBody>()
             .example(example)
-            .answer::<CheckedDoc>(200, "What was found, and what is wrong"),
+            .answer::<CheckedDoc>(200, "The parsed tools, and the errors"),
     ]
 }
 
@@ -51,7 +50,7 @@ pub(crate) fn rows() -> Vec<Operation> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DefinitionBody {
-    pub(crate) definition: Sent,
+    pub(crate) definition: DefinitionText,
 }
 
 /// YAML or JSON, in any of the forms that definition files have; or the same as
@@ -59,7 +58,7 @@ pub(crate) struct DefinitionBody {
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Definition")]
-pub(crate) enum Sent {
+pub(crate) enum DefinitionText {
     /// YAML or JSON.
     Text(String),
     /// The same as an object.
@@ -79,8 +78,8 @@ pub(crate) fn example() -> Value {
 impl DefinitionBody {
     pub(crate) fn text(&self) -> String {
         match &self.definition {
-            Sent::Text(text) => text.clone(),
-            Sent::Object(object) => json!(object).to_string(),
+            DefinitionText::Text(text) => text.clone(),
+            DefinitionText::Object(object) => json!(object).to_string(),
         }
     }
 }
@@ -99,7 +98,7 @@ pub(crate) struct CheckedDoc {
     errors: Vec<Flaw>,
 }
 
-/// Something that is wrong with a definition.
+/// An error of a definition.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Flaw {
     line: u32,
@@ -119,10 +118,11 @@ impl Flaw {
 
 async fn validate(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Body(body): Body<DefinitionBody>,
+    Authenticated(who): Authenticated,
+    JsonBody(body): JsonBody<DefinitionBody>,
 ) -> Result<Response, Problem> {
-    let Checked { parsed, overreach, mut flaws } = check(&app, &who.tenant, body.text()).await?;
+    let CheckedDefinition { parsed, overreach, mut flaws } =
+        check(&app, &who.tenant, body.text()).await?;
     let whole = |why: &str| Flaw { line: 1, column: 1, message: why.to_owned() };
     flaws.extend(overreach.map(whole));
     Ok(view::ok(&CheckedDoc {
@@ -134,7 +134,7 @@ async fn validate(
 }
 
 /// A definition that was read.
-pub(crate) struct Checked {
+pub(crate) struct CheckedDefinition {
     parsed: Parsed,
     /// Why this tenant may not use it, however well it is written.
     overreach: Option<&'static str>,
@@ -147,16 +147,16 @@ pub(crate) async fn check(
     app: &Arc<App>,
     tenant: &TenantId,
     text: String,
-) -> Result<Checked, Error> {
+) -> Result<CheckedDefinition, Error> {
     let (app, tenant) = (Arc::clone(app), tenant.clone());
     windlass::native::run_blocking(move || {
         match definition::parse_all("definition", &text, &Limits::default()) {
-            Ok(parsed) => Ok(Checked {
+            Ok(parsed) => Ok(CheckedDefinition {
                 overreach: overreach(&app, &tenant, &parsed),
                 flaws: flaws(&parsed.tools, &app.engine)?,
                 parsed,
             }),
-            Err(errors) => Ok(Checked {
+            Err(errors) => Ok(CheckedDefinition {
                 parsed: Parsed::default(),
                 overreach: None,
                 flaws: errors.iter().map(Flaw::of).collect(),
@@ -166,7 +166,7 @@ pub(crate) async fn check(
     .await
 }
 
-impl Checked {
+impl CheckedDefinition {
     /// What is in it, if it can be used.
     pub(crate) fn usable(self) -> Result<Parsed, Problem> {
         if let Some(why) = self.overreach {

@@ -1,4 +1,4 @@
-//! Live events of a tenant, a conversation or a batch.
+//! The event stream of a tenant, a session or a batch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use windlass::Error;
 
 use super::stream;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::document::shape::FollowedEvent;
-use crate::http::front::extract::{Query, Who};
+use crate::http::broker::event_id::PATTERN;
+use crate::http::broker::{EncodedEvent, Subscriber, Topic};
+use crate::http::document::operation::RouteSpec;
+use crate::http::document::shape::FollowedEventDoc;
+use crate::http::front::extract::{Authenticated, QueryString};
 use crate::http::front::problem::Problem;
-use crate::http::hub::event_id::PATTERN;
-use crate::http::hub::{Joined, Told, Topic};
-use crate::state::identity::Action;
-use crate::state::quota::{Live, Permit};
+use crate::state::identity::Permission;
+use crate::state::quota::{ConcurrentUse, QuotaPermit};
 
 /// What waits for a reader in memory.
 const WAITING: usize = 8;
 const PAGE: usize = 128;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/events", "follow_events", follow)
-            .may(Action::ReadCalls, "Follow what happens")
+        RouteSpec::get("/v1/events", "follow_events", follow)
+            .may(Permission::ReadCalls, "Subscribe to events")
             .details(
                 "A stream of server-sent events, each with an id that says nothing but which it is. A reader that comes back with \
                  `Last-Event-ID` gets what it missed, without gap or duplicate; where some of that \
@@ -42,13 +42,13 @@ pub(crate) fn rows() -> Vec<Operation> {
                  listens to the tenant until ten minutes after the last reader was seen, or as \
                  long as `server.events_linger` says.",
             )
-            .header("Last-Event-ID", PATTERN, "the id of the last event that was read; `0` for all")
+            .header("Last-Event-ID", PATTERN, "the id of the last event that was received, to resume after it; `0` for all stored events")
             .query::<FollowQuery>()
-            .events::<FollowedEvent>("The events"),
+            .events::<FollowedEventDoc>("The events"),
     ]
 }
 
-/// Which events.
+/// Filters of the event stream.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FollowQuery {
@@ -63,15 +63,15 @@ struct FollowQuery {
 
 async fn follow(
     State(app): State<Arc<App>>,
-    Who(who): Who,
+    Authenticated(who): Authenticated,
     headers: HeaderMap,
-    Query(query): Query<FollowQuery>,
+    QueryString(query): QueryString<FollowQuery>,
 ) -> Result<Response, Problem> {
-    let permit = app.quotas.begin(Live::Subscribers, &who)?;
+    let permit = app.quotas.begin(ConcurrentUse::Subscribers, &who)?;
     let topic =
         Topic { tenant: who.tenant, conversation: query.conversation_id, batch: query.batch_id };
     let read = |place: &str, id: &str| {
-        let position = app.hub.ids.position(&topic.tenant, id.trim());
+        let position = app.events.ids.position(&topic.tenant, id.trim());
         position.ok_or_else(|| Problem::bad("an id is wrong").at(place, "take it from an event"))
     };
     let header = headers.get("last-event-id");
@@ -80,11 +80,11 @@ async fn follow(
         (None, Some(id)) => Some(read("last_event_id", id)?),
         (None, None) => None,
     };
-    let told = app.hub.position();
-    let Joined { live, since } = app.hub.join(&topic).await?;
+    let told = app.events.position();
+    let Subscriber { live, since } = app.events.join(&topic).await?;
     let (sender, receiver) = mpsc::channel(WAITING);
     // Where it left off, nothing was kept for a while, or a server crashed.
-    let mut pauses = last.map(|last| app.hub.gaps_from(last)).unwrap_or_default();
+    let mut pauses = last.map(|last| app.events.gaps_from(last)).unwrap_or_default();
     pauses.extend(last.filter(|last| *last <= since && since > 0).map(|_| since));
     let last = last.unwrap_or(told);
     let reader = Reader { app: Arc::clone(&app), topic, last, pauses, sender, _permit: permit };
@@ -92,7 +92,7 @@ async fn follow(
     Ok(stream::answer(receiver))
 }
 
-/// Somebody who reads events.
+/// A subscriber of the event stream.
 struct Reader {
     app: Arc<App>,
     topic: Topic,
@@ -101,17 +101,17 @@ struct Reader {
     /// The positions at which events may be missing, until the reader is told.
     pauses: BTreeSet<u64>,
     sender: mpsc::Sender<Sent>,
-    _permit: Permit,
+    _permit: QuotaPermit,
 }
 
-/// Why a reader is no longer served.
+/// Why the stream ends.
 enum Gone {
     Left,
     Failed(Error),
 }
 
 impl Reader {
-    async fn run(mut self, mut live: broadcast::Receiver<Arc<Told>>) {
+    async fn run(mut self, mut live: broadcast::Receiver<Arc<EncodedEvent>>) {
         let draining = self.app.draining.clone();
         let ended = tokio::select! {
             ended = self.serve(&mut live) => ended,
@@ -126,13 +126,16 @@ impl Reader {
         }
     }
 
-    async fn serve(&mut self, live: &mut broadcast::Receiver<Arc<Told>>) -> Result<(), Gone> {
+    async fn serve(
+        &mut self,
+        live: &mut broadcast::Receiver<Arc<EncodedEvent>>,
+    ) -> Result<(), Gone> {
         self.catch_up().await?;
         loop {
             tokio::select! {
                 event = live.recv() => match event {
                     Ok(event) if !event.has_place() => self.send(event.sent.clone()).await?,
-                    Ok(event) if event.position > self.last => self.tell(Told::clone(&event)).await?,
+                    Ok(event) if event.position > self.last => self.tell(EncodedEvent::clone(&event)).await?,
                     Ok(_) => {}
                     // It was slow: the store has what it missed.
                     Err(RecvError::Lagged(_)) => self.catch_up().await?,
@@ -158,7 +161,7 @@ impl Reader {
             let full = page.len() == PAGE;
             for event in &page {
                 self.tell_pause(event.position, newest).await?;
-                self.tell(Told::new(event, &self.app.hub.ids)).await?;
+                self.tell(EncodedEvent::new(event, &self.app.events.ids)).await?;
             }
             if !full {
                 return self.tell_pause(u64::MAX, newest).await;
@@ -177,12 +180,12 @@ impl Reader {
     }
 
     async fn tell_gap(&self, kept_from: u64, newest: u64) -> Result<(), Gone> {
-        let id = |position| self.app.hub.ids.id(&self.topic.tenant, position);
+        let id = |position| self.app.events.ids.id(&self.topic.tenant, position);
         let gap = json!({"after": id(self.last), "kept_from": id(kept_from), "newest": id(newest)});
         self.send(stream::event("gap", &gap)).await
     }
 
-    async fn tell(&mut self, told: Told) -> Result<(), Gone> {
+    async fn tell(&mut self, told: EncodedEvent) -> Result<(), Gone> {
         self.send(told.sent).await?;
         self.last = told.position;
         Ok(())

@@ -1,5 +1,5 @@
-//! Files: results that were cut short, and what clients send; with links that
-//! need no key and expire.
+//! Files: truncated results in full, and uploads; with signed links that need no key
+//! and expire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,17 +19,18 @@ use sha2::Sha256;
 use windlass::{CallId, Error, ErrorKind, TenantId};
 use windlass_store::{Document, Documents, Expect, Put};
 
-use super::context::Span;
+use super::audit::Performed;
+use super::context::DurationBody;
 use super::page::{AfterId, PageQuery};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape;
-use crate::http::front::extract::{Body, Name, Query, Who, whole};
+use crate::http::front::extract::{Authenticated, JsonBody, PathName, QueryString, whole};
 use crate::http::front::problem::Problem;
 use crate::random;
-use crate::state::identity::Action;
-use crate::state::quota::What;
+use crate::state::identity::Permission;
+use crate::state::quota::NewResource;
 
 /// What is known of a file.
 const SPACE: &str = crate::state::quota::FILES;
@@ -39,7 +40,7 @@ const LINK_KEY: &str = "link_key";
 /// How long it is known what a file is called; files themselves go, the oldest
 /// first, as results do.
 const LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
-/// How long a link works if nobody says.
+/// The default lifetime of a link.
 const LINK_LIFE: Duration = Duration::from_secs(3600);
 const MAX_LINK_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The most that one answer holds.
@@ -56,44 +57,47 @@ const HARMLESS: [&str; 8] = [
     "application/pdf",
 ];
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     let part = "`bytes=0-99` or `bytes=-100`: a part of the file";
     vec![
-        Operation::post("/v1/files", "upload_file", upload)
-            .may(Action::CallTools, "Keep a file")
+        RouteSpec::post("/v1/files", "upload_file", upload)
+            .may(Permission::CallTools, "Upload a file")
             .details(
                 "The body is the file; its Content-Type is kept. Files and results that were cut \
                  share a bounded room: the oldest go first.",
             )
-            .header("X-File-Name", "", "what the file is called")
+            .header("X-File-Name", "", "the name of the file")
             .bytes()
             .answer::<FileDoc>(201, "The file"),
-        Operation::get("/v1/files", "list_files", list)
-            .may(Action::ReadCalls, "List the files that were uploaded, oldest first")
+        RouteSpec::get("/v1/files", "list_files", list)
+            .may(Permission::ReadCalls, "List the files that were uploaded, oldest first")
             .query::<PageQuery<AfterId>>()
             .answer::<FilesDoc>(200, "The files"),
-        Operation::delete("/v1/files/{file_id}", "delete_file", delete)
-            .may(Action::CallTools, "Delete a file that was uploaded; links to it stop working")
-            .details("Whoever uploaded it deletes it, or an admin.")
-            .answer_as(204, "It is gone", "", None),
-        Operation::get("/v1/files/{file_id}", "get_file", get)
-            .may(Action::ReadCalls, "Get a file, or the whole of a result that was cut short")
+        RouteSpec::delete("/v1/files/{file_id}", "delete_file", delete)
+            .may(Permission::CallTools, "Delete an uploaded file; links to it stop working")
+            .details("Only the key that uploaded it and admins may delete it.")
+            .answer_as(204, "Deleted", "", None),
+        RouteSpec::get("/v1/files/{file_id}", "get_file", get)
+            .may(Permission::ReadCalls, "Get a file, or a truncated result in full")
             .details("The id of a result's file is the `handle` that the result gives.")
             .header("Range", "", part)
             .answer_as(200, "The file", "application/octet-stream", None)
-            .answer_as(206, "A part of it", "application/octet-stream", None)
-            .problem(416, "There is no such part"),
-        Operation::post("/v1/files/{file_id}/link", "link_file", link)
-            .may(Action::CallTools, "Make a link to a file that needs no key and expires")
+            .answer_as(206, "The requested range", "application/octet-stream", None)
+            .problem(416, "The range is outside of the file"),
+        RouteSpec::post("/v1/files/{file_id}/link", "link_file", link)
+            .may(
+                Permission::CallTools,
+                "Create a signed link to a file, which needs no key and expires",
+            )
             .body::<LinkBody>()
             .example(|| json!({"expires_in": "10m"}))
             .answer::<LinkDoc>(200, "The link"),
-        Operation::get("/v1/files/{file_id}/content", "get_linked_file", linked)
-            .open("Get a file by a link that was made for it")
+        RouteSpec::get("/v1/files/{file_id}/content", "get_linked_file", linked)
+            .open("Get a file by a signed link")
             .query::<LinkQuery>()
             .answer_as(200, "The file", "application/octet-stream", None)
-            .answer_as(206, "A part of it", "application/octet-stream", None)
-            .problem(416, "There is no such part")
+            .answer_as(206, "The requested range", "application/octet-stream", None)
+            .problem(416, "The range is outside of the file")
             .problems(),
     ]
 }
@@ -104,11 +108,11 @@ pub(crate) fn rows() -> Vec<Operation> {
 struct FileDoc {
     #[schemars(schema_with = "shape::id")]
     id: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     size: u64,
     /// Its media type.
     media_type: String,
-    /// What it is called.
+    /// The name of the file.
     name: Option<String>,
     /// The id of the key that uploaded it.
     owner: Option<String>,
@@ -121,14 +125,14 @@ struct FileDoc {
 #[schemars(rename = "FilePage")]
 struct FilesDoc {
     files: Vec<FileDoc>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<PageQuery<AfterId>>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<PageQuery<AfterId>>,
 ) -> Result<Response, Problem> {
     let limit = query.limit();
     let after = query.cursor.map(|AfterId(id)| id.to_string());
@@ -150,8 +154,8 @@ async fn list(
 
 async fn delete(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    name: Name,
+    Authenticated(who): Authenticated,
+    name: PathName,
 ) -> Result<Response, Problem> {
     let (id, records) = (name.id::<CallId>("file")?, app.engine.records());
     let Some(file) = app.documents.get(SPACE, &who.tenant, &name.0).await? else {
@@ -161,7 +165,7 @@ async fn delete(
             .hint("only files that were uploaded can be deleted"));
     };
     let is_own = file.body["owner"].as_str() == Some(&*who.key_id);
-    if !is_own && !who.may(Action::DeleteFiles) {
+    if !is_own && !who.may(Permission::DeleteFiles) {
         let why = "somebody else uploaded this file";
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
             .hint("whoever uploaded it deletes it, or an admin"));
@@ -169,12 +173,18 @@ async fn delete(
     // First the file: what is known of it is found again if that fails.
     records.forget_output(&who.tenant, id).await?;
     app.documents.delete(SPACE, &who.tenant, &name.0, Expect::Anything).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let response = StatusCode::NO_CONTENT.into_response();
+    if !is_own {
+        let path = format!("/v1/files/{}", name.0);
+        let (tenant, happened) = Performed { who, name: "delete_file", path }.answered(&response);
+        app.write_down(&tenant, happened).await;
+    }
+    Ok(response)
 }
 
 async fn upload(
     State(app): State<Arc<App>>,
-    Who(who): Who,
+    Authenticated(who): Authenticated,
     request: Request,
 ) -> Result<Response, Problem> {
     let headers = request.headers().clone();
@@ -186,7 +196,7 @@ async fn upload(
     let name = text("x-file-name");
     let bytes = whole(request, &app).await?;
     let (id, size) = (CallId::at(Timestamp::now()), bytes.len());
-    let _turn = app.quotas.making(&who.tenant, What::File).await;
+    let _turn = app.quotas.making(&who.tenant, NewResource::File).await;
     app.quotas.allow_file(&*app.documents, &who, size as u64).await?;
     app.engine.records().keep_output(&who.tenant, id, bytes.to_vec()).await?;
     let about = json!({
@@ -207,18 +217,18 @@ async fn upload(
 
 async fn get(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    name: Name,
+    Authenticated(who): Authenticated,
+    name: PathName,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     send(&app, &who.tenant, &name, &headers).await
 }
 
-/// Sends a file, or the part that was asked for.
+/// Sends a file, or the requested range.
 async fn send(
     app: &App,
     tenant: &TenantId,
-    name: &Name,
+    name: &PathName,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
     let id: CallId = name.id("file")?;
@@ -274,7 +284,7 @@ async fn send(
     Ok(response)
 }
 
-/// A part of a file.
+/// A range of a file.
 #[derive(Clone, Copy)]
 enum Range {
     From {
@@ -302,31 +312,31 @@ impl Range {
     }
 }
 
-/// How long a link is to work.
+/// The lifetime of a link.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LinkBody {
-    /// An hour if nobody says; 30 days at the most.
+    /// One hour by default; at most 30 days.
     #[serde(default)]
-    expires_in: Option<Span>,
+    expires_in: Option<DurationBody>,
 }
 
-/// A link.
+/// A signed link.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Link")]
 struct LinkDoc {
-    /// The path, to be put after the address of the server.
+    /// The path, relative to the server's URL.
     url: String,
-    /// Until when it works.
+    /// When it expires.
     #[schemars(schema_with = "shape::time")]
     expires_at: String,
 }
 
 async fn link(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    name: Name,
-    Body(body): Body<LinkBody>,
+    Authenticated(who): Authenticated,
+    name: PathName,
+    JsonBody(body): JsonBody<LinkBody>,
 ) -> Result<Response, Problem> {
     let id: CallId = name.id("file")?;
     let found = app.engine.records().read_output(&who.tenant, id, 0, 1).await?;
@@ -342,13 +352,13 @@ async fn link(
     Ok(view::ok(&LinkDoc { url, expires_at }))
 }
 
-/// What a link holds.
+/// The query of a signed link.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LinkQuery {
-    /// Whose file it is.
+    /// The tenant of the file.
     tenant: String,
-    /// Until when the link works, in seconds since 1970.
+    /// When the link expires, in seconds since 1970.
     expires: i64,
     /// Shows that we made it.
     signature: String,
@@ -356,8 +366,8 @@ struct LinkQuery {
 
 async fn linked(
     State(app): State<Arc<App>>,
-    name: Name,
-    Query(query): Query<LinkQuery>,
+    name: PathName,
+    QueryString(query): QueryString<LinkQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     // A link that is wrong, over, or to nothing: nobody can tell which.
@@ -411,7 +421,7 @@ impl Links {
         URL_SAFE_NO_PAD.encode(self.mac(tenant, id, expires).finalize().into_bytes())
     }
 
-    /// Compares in a time that tells nothing.
+    /// Constant-time comparison.
     fn is_ours(&self, tenant: &TenantId, id: &str, expires: i64, signature: &str) -> bool {
         let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return false };
         self.mac(tenant, id, expires).verify_slice(&signature).is_ok()

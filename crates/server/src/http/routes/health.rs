@@ -1,5 +1,4 @@
-//! What machines ask: whether the server lives, may be sent requests, and how
-//! it does; and the API's own description.
+//! Health endpoints: liveness, readiness and metrics; and the OpenAPI document.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,39 +15,39 @@ use serde_json::Value;
 use super::view;
 use crate::http::app::App;
 use crate::http::document::openapi;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::reference;
 use crate::http::front::problem::LATER;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/healthz", "healthz", healthz)
-            .open("Whether the process lives")
-            .answer::<Health>(200, "It lives"),
-        Operation::get("/readyz", "readyz", readyz)
-            .open("Whether the server takes calls")
+        RouteSpec::get("/healthz", "healthz", healthz)
+            .open("Liveness: whether the process runs")
+            .answer::<Health>(200, "It runs"),
+        RouteSpec::get("/readyz", "readyz", readyz)
+            .open("Readiness: whether the server accepts calls")
             .details(
                 "Reads from the database and writes to it; what was found out holds for a second. \
                  A full disk and a database file that was deleted or replaced are 503, with the \
                  reason.",
             )
-            .answer::<Health>(200, "It does")
-            .answer::<Health>(503, "It ends, or cannot use its database"),
-        Operation::get("/metrics", "metrics", metrics)
-            .may(Action::Observe, "Counts for Prometheus, over all tenants")
-            .answer_as(200, "Counts in Prometheus' text form", "text/plain", None),
-        Operation::get("/openapi.json", "openapi", document)
-            .may(Action::ReadTools, "This description, for machines")
+            .answer::<Health>(200, "It accepts calls")
+            .answer::<Health>(503, "It shuts down, or cannot use its database"),
+        RouteSpec::get("/metrics", "metrics", metrics)
+            .may(Permission::Observe, "Metrics for Prometheus, over all tenants")
+            .answer_as(200, "Metrics in the Prometheus text format", "text/plain", None),
+        RouteSpec::get("/openapi.json", "openapi", document)
+            .may(Permission::ReadTools, "The OpenAPI document")
             .answer::<BTreeMap<String, Value>>(200, "An OpenAPI 3.1 document"),
-        Operation::get("/docs", "docs", page)
-            .may(Action::ReadTools, "This description, for people")
-            .details("A browser asks for a name and a password: any name, and the key.")
+        RouteSpec::get("/docs", "docs", page)
+            .may(Permission::ReadTools, "The API reference as a page")
+            .details("A browser asks for a user name and a password: any name, and the API key.")
             .answer_as(200, "A page", "text/html", None),
     ]
 }
 
-/// How the server does.
+/// The health of the server.
 #[derive(Serialize, JsonSchema)]
 struct Health {
     /// `ok`, `draining` or `database unavailable`.
@@ -91,7 +90,7 @@ async fn readyz(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-/// Anybody may ask, so nobody learns where the database is.
+/// Health is public, so its messages do not reveal where the database is.
 fn without_places(message: &str) -> String {
     let word = |word| if str::contains(word, ['/', '\\']) { "…" } else { word };
     message.split(' ').map(word).collect::<Vec<_>>().join(" ")
@@ -111,7 +110,7 @@ pub(crate) struct Documentation {
 }
 
 impl Documentation {
-    pub(crate) fn new(rows: &[Operation]) -> Self {
+    pub(crate) fn new(rows: &[RouteSpec]) -> Self {
         let document = openapi::document(rows);
         let page = reference::page(&document).into();
         Self { document: document.to_string().into(), page }

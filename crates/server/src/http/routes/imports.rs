@@ -1,4 +1,5 @@
-//! API documents become providers: sent, uploaded, or fetched through the guard.
+//! Imports of API documents (OpenAPI, Swagger) as providers: sent, uploaded, or
+//! fetched through the guarded client (SSRF).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,23 +13,24 @@ use serde_json::{Map, Value, json};
 use windlass::TenantId;
 use windlass::definition::LoadError;
 use windlass_executors::mcp::Server;
+use windlass_executors::outbound::on_behalf;
 use windlass_executors::rest::{Auth, Import, ImportOptions, Limits, Names};
 use windlass_store::{Expect, Put};
 
 use super::definitions::refused;
 use super::{providers, view};
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::front::extract::{self, Body, DocumentBody, Largest, Name, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::front::extract::{self, Authenticated, DocumentBody, JsonBody, Largest, PathName};
 use crate::http::front::problem::Problem;
-use crate::state::identity::{Action, Identity};
-use crate::state::imports::{self, Diff, Kept, SPACE, Source};
-use crate::state::quota::What;
+use crate::state::identity::{Identity, Permission};
+use crate::state::imports::{self, ApiDocument, ImportDiff, ImportedProvider, SPACE};
+use crate::state::quota::NewResource;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::put("/v1/providers/{name}/document", "update_provider", update)
-            .may(Action::WriteTools, "Import a provider again, and see what changes")
+        RouteSpec::put("/v1/providers/{name}/document", "update_provider", update)
+            .may(Permission::WriteTools, "Import a provider again, and get the changes")
             .details(
                 "Without `document` and `url`, from where it came. What was added and removed is \
                  done; a tool that changed asks a person before each call, until it is accepted. So \
@@ -38,16 +40,16 @@ pub(crate) fn rows() -> Vec<Operation> {
             .body::<UpdateBody>()
             .example(|| json!({"document": "openapi: 3.0.3\ninfo: {title: Pets}\npaths: {}", "dry_run": true}))
             .answer::<UpdatedDoc>(200, "What was added, removed and changed"),
-        Operation::get("/v1/providers/{name}/changes", "list_changes", changes)
-            .may(Action::ReadTools, "What has changed of tools that wait to be accepted")
+        RouteSpec::get("/v1/providers/{name}/changes", "list_changes", changes)
+            .may(Permission::ReadTools, "List changed tools that wait for acceptance")
             .details(
                 "A tool of an MCP server that `quarantine` holds back: each part of it that is \
                  another, as it was accepted and as the server declares it now. Of an imported \
                  document, the tools that ask before they run.",
             )
-            .answer::<ChangesDoc>(200, "The tools, and what is another about them"),
-        Operation::post("/v1/providers/{name}/accept", "accept_changes", accept)
-            .may(Action::WriteTools, "Accept changes of tools, so that they run without asking")
+            .answer::<ChangesDoc>(200, "The tools, and what changed"),
+        RouteSpec::post("/v1/providers/{name}/accept", "accept_changes", accept)
+            .may(Permission::WriteTools, "Accept changed tools, so that they run without approval")
             .body::<AcceptBody>()
             .example(|| json!({"tools": ["list_pets"]}))
             .answer::<AcceptedDoc>(200, "The tools that were accepted"),
@@ -61,11 +63,11 @@ pub(crate) struct ProviderBody {
     /// YAML or JSON, in the form that definition files have; or the same as an
     /// object.
     definition: Option<Value>,
-    /// With a document: what to call the provider.
+    /// The name of the provider of a document.
     name: Option<String>,
-    /// An OpenAPI or Swagger document, as text or as an object.
+    /// The OpenAPI or Swagger document, as text or as an object.
     document: Option<Value>,
-    /// Where the document is.
+    /// The URL of the document.
     url: Option<String>,
     /// What to make of it: `base_url`, `include`, `exclude`, `rename`, `prefix`,
     /// `read_only`, `idempotent`, `destructive`, `ask`, `defer`, `auth` (`none`,
@@ -74,41 +76,43 @@ pub(crate) struct ProviderBody {
     /// `max_tools`, `max_files`.
     #[serde(default)]
     options: Map<String, Value>,
-    /// Only show what would come of the document.
+    /// Dry run: only show what would be imported.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What a body says.
+/// The parsed body.
 #[expect(clippy::large_enum_variant, reason = "a request has one of it")]
-pub(crate) enum Said {
+pub(crate) enum ProviderRequest {
     Definition(String),
-    Document(Wanted),
+    Document(DocumentImport),
 }
 
-/// A document to be imported.
-pub(crate) struct Wanted {
+/// An API document to import.
+pub(crate) struct DocumentImport {
     name: String,
-    from: From,
+    from: DocumentSource,
     options: ImportOptions,
     dry_run: bool,
 }
 
-enum From {
+enum DocumentSource {
     Text(String),
     Url(String),
 }
 
 impl ProviderBody {
-    pub(crate) fn text(self) -> Result<Said, Problem> {
+    pub(crate) fn text(self) -> Result<ProviderRequest, Problem> {
         let text = |value: Value| match value {
             Value::String(text) => text,
             other => other.to_string(),
         };
         let from = match (self.definition, self.document, self.url) {
-            (Some(definition), None, None) => return Ok(Said::Definition(text(definition))),
-            (None, Some(document), None) => From::Text(text(document)),
-            (None, None, Some(url)) => From::Url(url),
+            (Some(definition), None, None) => {
+                return Ok(ProviderRequest::Definition(text(definition)));
+            }
+            (None, Some(document), None) => DocumentSource::Text(text(document)),
+            (None, None, Some(url)) => DocumentSource::Url(url),
             _ => {
                 let why = "one of `definition`, `document` and `url`";
                 return Err(Problem::bad("what is the provider?").at("/definition", why));
@@ -118,7 +122,7 @@ impl ProviderBody {
             Problem::bad("a document needs a name").at("/name", "what to call the provider")
         })?;
         let options = options(self.options)?;
-        Ok(Said::Document(Wanted { name, from, options, dry_run: self.dry_run }))
+        Ok(ProviderRequest::Document(DocumentImport { name, from, options, dry_run: self.dry_run }))
     }
 }
 
@@ -127,11 +131,11 @@ fn options(options: Map<String, Value>) -> Result<ImportOptions, Problem> {
         .map_err(|error| Problem::bad("an option is wrong").at("/options", error.to_string()))
 }
 
-/// A body that may be as large as a document, as JSON or as the document itself
+/// A body of up to the size of an API document: JSON, or the document itself
 /// with `?name=` in the address.
-pub(crate) struct Sent(pub(crate) ProviderBody);
+pub(crate) struct ProviderUpload(pub(crate) ProviderBody);
 
-/// What an upload says in its address.
+/// The query of an upload.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UploadQuery {
@@ -142,7 +146,7 @@ struct UploadQuery {
     dry_run: bool,
 }
 
-impl FromRequest<Arc<App>> for Sent {
+impl FromRequest<Arc<App>> for ProviderUpload {
     type Rejection = Problem;
 
     async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, Problem> {
@@ -174,18 +178,18 @@ impl FromRequest<Arc<App>> for Sent {
     }
 }
 
-/// What came of a document.
+/// The result of an import.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ImportedProvider")]
 pub(crate) struct ImportedDoc {
     provider: String,
     /// The tools, each with the operation it is made from and its warnings.
     tools: Vec<Map<String, Value>>,
-    /// Operations that cannot be tools, each with the reason.
+    /// Operations that were skipped, each with the reason.
     unsupported: Vec<Map<String, Value>>,
-    /// How many operations were not wanted.
+    /// How many operations were excluded.
     left_out: usize,
-    /// What is odd about the document as a whole.
+    /// Warnings about the document as a whole.
     warnings: Vec<String>,
     /// The fields of the credential form.
     credentials_schema: Vec<Map<String, Value>>,
@@ -197,17 +201,17 @@ pub(crate) struct ImportedDoc {
 struct UpdateBody {
     /// The document, as text or as an object.
     document: Option<Value>,
-    /// Where the document is.
+    /// The URL of the document.
     url: Option<String>,
     /// What to make of it; unset: the same as before.
     options: Option<Map<String, Value>>,
-    /// Only show what would change.
+    /// Dry run: only show the changes.
     dry_run: bool,
-    /// Let changed tools run without asking.
+    /// Accept changed tools, so that they run without approval.
     accept: bool,
 }
 
-/// What another import changed.
+/// The changes of an import.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "UpdatedProvider")]
 struct UpdatedDoc {
@@ -217,25 +221,25 @@ struct UpdatedDoc {
     removed: Vec<String>,
     /// Tools with the parts that changed.
     changed: Vec<Map<String, Value>>,
-    /// How many tools are as they were.
+    /// How many tools did not change.
     unchanged: usize,
     /// Tools that ask before they run.
     flagged: Vec<String>,
-    /// Operations that cannot be tools, each with the reason.
+    /// Operations that were skipped, each with the reason.
     unsupported: Vec<Map<String, Value>>,
-    /// What is odd about the document as a whole.
+    /// Warnings about the document as a whole.
     warnings: Vec<String>,
 }
 
-/// Which changes are fine.
+/// The changes to accept.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct AcceptBody {
-    /// Names of tools; none means all that changed.
+    /// Names of tools; all changed ones if empty.
     tools: Vec<String>,
 }
 
-/// What was accepted.
+/// The accepted tools.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AcceptedChanges")]
 struct AcceptedDoc {
@@ -244,14 +248,14 @@ struct AcceptedDoc {
     flagged: Vec<String>,
 }
 
-/// What waits to be accepted.
+/// Changed tools that wait for acceptance.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "WaitingChanges")]
 struct ChangesDoc {
     changes: Vec<ChangeDoc>,
 }
 
-/// A tool that has changed.
+/// A changed tool.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ToolChange")]
 struct ChangeDoc {
@@ -260,31 +264,35 @@ struct ChangeDoc {
     parts: Vec<PartDoc>,
 }
 
-/// A part of a tool that has changed.
+/// A changed part of a tool.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChangedPart")]
 struct PartDoc {
     /// Such as `description` or `inputSchema`.
     part: String,
-    /// As it was accepted; null where it was not there.
+    /// The accepted value; null if there was none.
     before: Option<Value>,
-    /// As it is now; null where it is gone.
+    /// The current value; null if it was removed.
     now: Option<Value>,
 }
 
 /// Imports a document as a provider of a tenant.
-pub(crate) async fn create(app: &App, who: &Identity, wanted: Wanted) -> Result<Response, Problem> {
+pub(crate) async fn create(
+    app: &App,
+    who: &Identity,
+    wanted: DocumentImport,
+) -> Result<Response, Problem> {
     let (tenant, owner) = (&who.tenant, Some(&*who.key_id));
-    let Wanted { name, from, options, dry_run } = wanted;
+    let DocumentImport { name, from, options, dry_run } = wanted;
     let names = Names { taken: taken(app, tenant, &name), ..Names::default() };
-    let source = source(app, from).await?;
-    let (source, import) = read(source, &name, &options, names, Source::import).await?;
+    let source = source(app, tenant, from).await?;
+    let (source, import) = read(source, &name, &options, names, ApiDocument::import).await?;
     if dry_run {
         return Ok(view::ok(&imports::report(&import)));
     }
     let (unsupported, mut warnings) = (import.unsupported.clone(), imports::warnings(&import));
-    let kept = Kept::new(import, &source, options);
-    let _turn = app.quotas.making(tenant, What::Tools).await;
+    let kept = ImportedProvider::new(import, &source, options);
+    let _turn = app.quotas.making(tenant, NewResource::Tools).await;
     app.allow_tools((tenant, owner), &providers::source(&name), kept.tools.len()).await?;
     let put = Put { owner: owner.map(str::to_owned), ..kept.to_put(tenant, &name)? };
     if app.documents.put(put, Expect::Absent).await?.is_none() {
@@ -307,7 +315,12 @@ pub(crate) async fn create(app: &App, who: &Identity, wanted: Wanted) -> Result<
 
 /// Makes the tools of an import those of a tenant. What cannot be loaded comes
 /// back, and loses nothing else.
-pub(crate) fn load(app: &App, tenant: &TenantId, name: &str, kept: Kept) -> Vec<LoadError> {
+pub(crate) fn load(
+    app: &App,
+    tenant: &TenantId,
+    name: &str,
+    kept: ImportedProvider,
+) -> Vec<LoadError> {
     app.engine.load_parsed(Some(tenant), &providers::source(name), kept.parsed()).errors
 }
 
@@ -322,15 +335,15 @@ fn taken(app: &App, tenant: &TenantId, provider: &str) -> HashSet<String> {
 
 async fn update(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(name): Name,
+    Authenticated(who): Authenticated,
+    PathName(name): PathName,
     DocumentBody(body): DocumentBody<UpdateBody>,
 ) -> Result<Response, Problem> {
     let (version, old) = kept(&app, &who.tenant, &name).await?;
     let from = match (body.document, body.url.or_else(|| old.url.clone())) {
-        (Some(Value::String(text)), _) => From::Text(text),
-        (Some(document), _) => From::Text(document.to_string()),
-        (None, Some(url)) => From::Url(url),
+        (Some(Value::String(text)), _) => DocumentSource::Text(text),
+        (Some(document), _) => DocumentSource::Text(document.to_string()),
+        (None, Some(url)) => DocumentSource::Url(url),
         (None, None) => {
             let why = "it did not come from an address: send the document";
             return Err(Problem::bad("there is no document").at("/document", why));
@@ -338,11 +351,11 @@ async fn update(
     };
     let options = body.options.map_or_else(|| Ok(old.options.clone()), options)?;
     let names = Names { taken: taken(&app, &who.tenant, &name), kept: old.names() };
-    let source = source(&app, from).await?;
-    let (source, import) = read(source, &name, &options, names, Source::import_again).await?;
+    let source = source(&app, &who.tenant, from).await?;
+    let (source, import) = read(source, &name, &options, names, ApiDocument::import_again).await?;
     let (unsupported, mut warnings) = (import.unsupported.clone(), imports::warnings(&import));
     let strays = import.strays.clone();
-    let (mut new, diff) = old.updated(Kept::new(import, &source, options), &strays);
+    let (mut new, diff) = old.updated(ImportedProvider::new(import, &source, options), &strays);
     if body.accept {
         new.accept(&[]);
     }
@@ -351,7 +364,7 @@ async fn update(
         let errors = replace(&app, &who.tenant, &name, version, new).await?;
         warnings.extend(errors.into_iter().map(|error| error.message));
     }
-    let Diff { added, removed, changed, unchanged } = diff;
+    let ImportDiff { added, removed, changed, unchanged } = diff;
     Ok(view::ok(&json!({
         "added": added, "removed": removed, "changed": changed, "unchanged": unchanged,
         "flagged": flagged, "unsupported": unsupported, "warnings": warnings,
@@ -360,8 +373,8 @@ async fn update(
 
 async fn changes(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(name): Name,
+    Authenticated(who): Authenticated,
+    PathName(name): PathName,
 ) -> Result<Response, Problem> {
     app.provider(&who.tenant, &name)?;
     if let Some(server) = app.servers.get_for(&who.tenant, &name) {
@@ -379,9 +392,9 @@ async fn changes(
 
 async fn accept(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(name): Name,
-    Body(body): Body<AcceptBody>,
+    Authenticated(who): Authenticated,
+    PathName(name): PathName,
+    JsonBody(body): JsonBody<AcceptBody>,
 ) -> Result<Response, Problem> {
     if let Some(server) = app.servers.get_for(&who.tenant, &name) {
         return accept_of_server(&server, &who.tenant, &body.tools);
@@ -417,9 +430,9 @@ async fn replace(
     tenant: &TenantId,
     name: &str,
     version: u64,
-    kept: Kept,
+    kept: ImportedProvider,
 ) -> Result<Vec<LoadError>, Problem> {
-    let _turn = app.quotas.making(tenant, What::Tools).await;
+    let _turn = app.quotas.making(tenant, NewResource::Tools).await;
     let before = app.documents.get(SPACE, tenant, name).await?;
     let owner = before.as_ref().and_then(|before| before.owner.as_deref());
     app.allow_tools((tenant, owner), &providers::source(name), kept.tools.len()).await?;
@@ -431,33 +444,43 @@ async fn replace(
     Ok(load(app, tenant, name, kept))
 }
 
-async fn kept(app: &App, tenant: &TenantId, name: &str) -> Result<(u64, Kept), Problem> {
+async fn kept(
+    app: &App,
+    tenant: &TenantId,
+    name: &str,
+) -> Result<(u64, ImportedProvider), Problem> {
     let document = app.documents.get(SPACE, tenant, name).await?;
     let document = document.ok_or_else(|| Problem::not_found("provider"))?;
-    match Kept::read(&document) {
+    match ImportedProvider::read(&document) {
         Some(kept) => Ok((document.version, kept?)),
         None => Err(Problem::conflict(format!("`{name}` is a definition, not an import"))),
     }
 }
 
-async fn source(app: &App, from: From) -> Result<Source, Problem> {
+async fn source(
+    app: &App,
+    tenant: &TenantId,
+    from: DocumentSource,
+) -> Result<ApiDocument, Problem> {
     match from {
-        From::Text(text) => Ok(Source::pasted(text)),
-        From::Url(url) => Ok(imports::fetch(&app.outbound, &url).await?),
+        DocumentSource::Text(text) => Ok(ApiDocument::pasted(text)),
+        DocumentSource::Url(url) => {
+            Ok(on_behalf(Some(tenant), imports::fetch(&app.outbound, &url)).await?)
+        }
     }
 }
 
-/// How a document is read: the first time, or again.
-type Reading = fn(&Source, &str, &ImportOptions, &Names) -> Result<Import, windlass::Error>;
+/// How a document is imported: the first time, or as an update.
+type ImportFn = fn(&ApiDocument, &str, &ImportOptions, &Names) -> Result<Import, windlass::Error>;
 
 /// Reads a document, away from the threads that answer requests.
 async fn read(
-    source: Source,
+    source: ApiDocument,
     name: &str,
     options: &ImportOptions,
     names: Names,
-    how: Reading,
-) -> Result<(Source, Import), Problem> {
+    how: ImportFn,
+) -> Result<(ApiDocument, Import), Problem> {
     let (name, options) = (name.to_owned(), options.clone());
     let read = windlass::native::run_blocking(move || {
         let import = how(&source, &name, &options, &names)?;

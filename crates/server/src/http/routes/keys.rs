@@ -1,4 +1,4 @@
-//! API keys: who may use the server, and for what.
+//! API keys: create, list and revoke them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,42 +12,45 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::{ErrorKind, TenantId};
 
-use super::audit::Details;
-use super::context::{Span, check_name};
-use super::page::{Key, Limit, PageQuery};
+use super::audit::AuditDetails;
+use super::context::{DurationBody, check_name};
+use super::page::{Limit, PageQuery, TextCursor};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape;
-use crate::http::front::extract::{Body, Name, Query, Who};
+use crate::http::front::extract::{Authenticated, JsonBody, PathName, QueryString};
 use crate::http::front::problem::Problem;
 use crate::state::identity::{
-    Action, ApiKey, Identity, KeyRequest, NewKey, Role, TENANT_NAME, TENANT_PATTERN, ToolView,
+    ApiKey, Identity, KeyRequest, NewKey, Permission, Role, TENANT_NAME, TENANT_PATTERN, ToolView,
     UserBinding, is_tenant_name,
 };
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/keys", "list_keys", list)
-            .may(Action::ManageKeys, "List the API keys of the tenant")
+        RouteSpec::get("/v1/keys", "list_keys", list)
+            .may(Permission::ManageKeys, "List the API keys of the tenant")
             .details(OF_OTHERS)
             .query::<KeysQuery>()
             .answer::<KeysDoc>(200, "The keys, without their secrets"),
-        Operation::post("/v1/keys", "create_key", create)
-            .may(Action::ManageKeys, "Make an API key; it is shown only now")
+        RouteSpec::post("/v1/keys", "create_key", create)
+            .may(Permission::ManageKeys, "Create an API key; its text is shown only once")
             .details(OF_OTHERS)
             .body::<KeyBody>()
             .example(|| json!({"name": "my agent", "role": "caller", "expires_in": "720h"}))
             .answer::<NewKeyDoc>(201, "The key"),
-        Operation::delete("/v1/keys/{key_id}", "revoke_key", revoke)
-            .may(Action::ManageKeys, "Revoke an API key; it stops working on all servers")
+        RouteSpec::delete("/v1/keys/{key_id}", "revoke_key", revoke)
+            .may(Permission::ManageKeys, "Revoke an API key; it stops working on all servers")
             .details(OF_OTHERS)
-            .query::<TenantQuery>()
+            .query::<KeyTenantQuery>()
             .answer::<KeyDoc>(200, "The key"),
-        Operation::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
-            .may(Action::ManageKeys, "Give a key a new secret; the old one stops working")
+        RouteSpec::post("/v1/keys/{key_id}/rotate", "rotate_key", rotate)
+            .may(
+                Permission::ManageKeys,
+                "Rotate a key: it gets a new secret, and the old one stops working",
+            )
             .details(OF_OTHERS)
-            .query::<TenantQuery>()
+            .query::<KeyTenantQuery>()
             .answer::<NewKeyDoc>(200, "The key"),
     ]
 }
@@ -55,26 +58,26 @@ pub(crate) fn rows() -> Vec<Operation> {
 const OF_OTHERS: &str = "An admin of the tenant `default` keeps the keys of all tenants: \
                          `tenant_id` says whose.";
 
-/// Whose keys.
+/// The tenant.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct TenantQuery {
-    /// Whose they are, if not the asker's own tenant's.
+struct KeyTenantQuery {
+    /// The tenant, if it is not that of the key.
     #[schemars(schema_with = "tenant")]
     tenant_id: Option<String>,
 }
 
-/// Which keys.
+/// Filters of the list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct KeysQuery {
-    /// Whose they are, if not the asker's own tenant's.
+    /// The tenant, if it is not that of the key.
     #[schemars(schema_with = "tenant")]
     tenant_id: Option<String>,
-    /// How many at the most; 100 if nobody says.
+    /// Maximum number of items; 100 by default.
     limit: Option<Limit>,
-    /// The `next` of the page before.
-    cursor: Option<Key>,
+    /// The cursor: the `next` of the previous page.
+    cursor: Option<TextCursor>,
 }
 
 /// A page of API keys.
@@ -83,7 +86,7 @@ struct KeysQuery {
 struct KeysDoc {
     /// The keys, also those that do not work any more.
     keys: Vec<KeyDoc>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
@@ -94,25 +97,25 @@ struct KeyDoc {
     id: String,
     /// Whose it is.
     tenant: String,
-    /// What it is for.
+    /// A description of the field.
     name: String,
     role: RoleName,
-    /// Which tools its bearer sees, over `/mcp` alone; all where there is nothing.
+    /// The tools that it sees, over `/mcp` only; all if unset.
     tools: Option<Vec<String>>,
-    /// On whose behalf its bearer calls; `*` is whomever a request names.
+    /// The user on whose behalf it calls; `*` is any user that a request names.
     user: Option<String>,
     /// How it begins.
     prefix: String,
-    /// When it was made.
+    /// When it was created.
     #[schemars(schema_with = "shape::time")]
     created_at: String,
-    /// When it got its present secret, if that is not its first.
+    /// When it was last rotated.
     #[schemars(schema_with = "shape::maybe_time")]
     rotated_at: Option<String>,
-    /// When it stops working.
+    /// When it expires.
     #[schemars(schema_with = "shape::maybe_time")]
     expires_at: Option<String>,
-    /// When it was last used, to the minute.
+    /// When it was last used, accurate to a minute.
     #[schemars(schema_with = "shape::maybe_time")]
     last_used_at: Option<String>,
     /// When it was revoked.
@@ -120,11 +123,11 @@ struct KeyDoc {
     revoked_at: Option<String>,
 }
 
-/// An API key that was just made.
+/// A new API key.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NewKey")]
 struct NewKeyDoc {
-    /// The secret. It is shown only now.
+    /// The text of the key. It is shown only once.
     secret: String,
     /// What it belongs to.
     key: KeyDoc,
@@ -136,8 +139,8 @@ fn shown(new: &NewKey) -> Value {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<KeysQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<KeysQuery>,
 ) -> Result<Response, Problem> {
     let tenant = owner(&who, query.tenant_id, "tenant_id")?;
     let keys = app.keys.list(&tenant).await?;
@@ -146,22 +149,22 @@ async fn list(
     Ok(view::ok(&json!({"keys": page.items, "next": page.next})))
 }
 
-/// A key to be made.
+/// A key to create.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct KeyBody {
-    /// What it is for.
+    /// A description of the field.
     #[schemars(
         length(min = 1, max = 200),
         regex(pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")
     )]
     name: String,
-    /// What its bearer may do.
+    /// The role of the key.
     role: RoleName,
-    /// How long it works: `12h`, `720h`; for ever where nobody says.
+    /// Lifetime of the key: `12h`, `720h`; without one it does not expire.
     #[serde(default)]
     #[schemars(schema_with = "life")]
-    expires_in: Option<Span>,
+    expires_in: Option<DurationBody>,
     /// Which tools its bearer sees: names, in which `*` stands for anything. Such
     /// a key is for `/mcp` alone.
     #[serde(default)]
@@ -179,7 +182,7 @@ struct KeyBody {
         regex(pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")
     )]
     user_id: Option<String>,
-    /// Whose it is, if not the asker's own tenant.
+    /// The tenant, if it is not that of the key.
     #[serde(default)]
     #[schemars(schema_with = "tenant")]
     tenant_id: Option<String>,
@@ -225,7 +228,7 @@ impl From<RoleName> for Role {
     }
 }
 
-/// Whose key it is about. The tenant that the installation begins with is
+/// The tenant whose keys are meant. The tenant that the installation begins with is
 /// whoever runs it. `place` is where the request names somebody.
 pub(crate) fn owner(
     who: &Identity,
@@ -248,8 +251,8 @@ pub(crate) fn owner(
 
 async fn create(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Body(body): Body<KeyBody>,
+    Authenticated(who): Authenticated,
+    JsonBody(body): JsonBody<KeyBody>,
 ) -> Result<Response, Problem> {
     let tenant = owner(&who, body.tenant_id, "/tenant_id")?;
     let expires_in = body.expires_in.map(|span| span.read("/expires_in")).transpose()?;
@@ -284,9 +287,9 @@ fn missing(error: windlass::Error) -> Problem {
 
 async fn revoke(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
-    Query(query): Query<TenantQuery>,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
+    QueryString(query): QueryString<KeyTenantQuery>,
 ) -> Result<Response, Problem> {
     let tenant = owner(&who, query.tenant_id, "tenant_id")?;
     let key = app.keys.revoke(&tenant, &id).await.map_err(missing)?;
@@ -297,9 +300,9 @@ async fn revoke(
 
 async fn rotate(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(id): Name,
-    Query(query): Query<TenantQuery>,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
+    QueryString(query): QueryString<KeyTenantQuery>,
 ) -> Result<Response, Problem> {
     let tenant = owner(&who, query.tenant_id, "tenant_id")?;
     let new = app.keys.rotate(&tenant, &id).await.map_err(missing)?;
@@ -309,6 +312,8 @@ async fn rotate(
 }
 
 /// What the audit log says of a key.
-fn about(key: &ApiKey) -> Details {
-    Details(json!({"key_id": key.id, "tenant": key.tenant, "name": key.name, "role": key.role}))
+fn about(key: &ApiKey) -> AuditDetails {
+    AuditDetails(
+        json!({"key_id": key.id, "tenant": key.tenant, "name": key.name, "role": key.role}),
+    )
 }

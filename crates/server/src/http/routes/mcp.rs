@@ -1,5 +1,5 @@
-//! Mounts the Model Context Protocol beside the API: the same keys, and a word
-//! to clients without one about where to get one.
+//! Mounts the Model Context Protocol beside the API: the same keys, and a
+//! `WWW-Authenticate` challenge that tells clients without a token where to get one.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use serde_json::json;
 use super::view;
 use crate::http::app::App;
 use crate::http::front::auth;
-use crate::mcp::{Endpoint, EndpointLimits, MAX_TOOLS, Shared};
-use crate::state::identity::Action;
+use crate::mcp::{EndpointLimits, MAX_TOOLS, McpEndpoint, McpState};
+use crate::state::identity::Permission;
 
 const METADATA: &str = "/.well-known/oauth-protected-resource";
 
@@ -24,7 +24,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
     let servers = Some(Arc::clone(&app.servers));
     let questions = Arc::clone(&app.questions);
     let prerequisites = app.prerequisites.clone();
-    let shared = Shared::new(
+    let shared = McpState::new(
         app.engine.clone(),
         servers,
         questions,
@@ -37,7 +37,7 @@ pub(crate) fn routes(app: &Arc<App>) -> Router<Arc<App>> {
         sessions: Arc::clone(&app.sessions),
         max_body_bytes: app.settings.max_body_bytes,
     };
-    let endpoint = Endpoint::behind_keys(shared, limits, &app.draining);
+    let endpoint = McpEndpoint::behind_keys(shared, limits, &app.draining);
     endpoint
         .router()
         .layer(from_fn_with_state(Arc::clone(app), enter))
@@ -61,7 +61,7 @@ async fn enter(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
         let own = |name: &str| request.headers().get(name).cloned();
         (own("host"), own("x-forwarded-proto"))
     };
-    let entered = auth::check_bearer(&app, Action::ReadTools, request, next).await;
+    let entered = auth::check_bearer(&app, Permission::ReadTools, request, next).await;
     let mut response = entered.into_response();
     if response.status() == StatusCode::UNAUTHORIZED {
         let place = format!("{}{METADATA}/mcp", base(host.as_ref(), proto.as_ref()));

@@ -1,4 +1,4 @@
-//! What operators look at and change: statistics, summaries, limits, groups.
+//! Operations: statistics, session summaries, concurrency limits, tool groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,58 +11,58 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use windlass::{LimitSettings, Session, Strategy, TenantId, ToolStatistics, Usage};
 
-use super::context::{Span, integer};
+use super::context::{DurationBody, integer};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::document::shape::LimitMetrics;
-use crate::http::front::extract::{Body, Name, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::document::shape::LimitMetricsDoc;
+use crate::http::front::extract::{Authenticated, JsonBody, PathName};
 use crate::http::front::problem::Problem;
-use crate::state::identity::{Action, Identity};
+use crate::state::identity::{Identity, Permission};
 
 /// The most of anything that can be limited.
 const MAX_COUNT: u32 = 1_000_000;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/conversations/{conversation_id}/summary", "get_summary", summary)
-            .may(Action::ReadCalls, "Sum up the calls of a conversation")
+        RouteSpec::get("/v1/conversations/{conversation_id}/summary", "get_summary", summary)
+            .may(Permission::ReadCalls, "Summarize the calls of a conversation")
             .answer::<SummaryDoc>(200, "The summary"),
-        Operation::get("/v1/stats", "get_stats", stats)
-            .may(Action::ReadCalls, "Statistics over all calls of the tenant")
+        RouteSpec::get("/v1/stats", "get_stats", stats)
+            .may(Permission::ReadCalls, "Get statistics of all calls of the tenant")
             .answer::<StatsDoc>(200, "The statistics"),
-        Operation::get("/v1/limits", "get_limits", limits)
-            .may(Action::ReadCalls, "The limits, and how full the engine is")
+        RouteSpec::get("/v1/limits", "get_limits", limits)
+            .may(Permission::ReadCalls, "Get the concurrency limits and the current use")
             .details(
                 "The tenant `default`, which runs the installation, is told of all calls; any \
                  other tenant of its own.",
             )
             .answer::<LimitsDoc>(200, "The limits"),
-        Operation::put("/v1/limits", "set_limits", set_limits)
-            .may(Action::Administer, "Change limits while calls run")
+        RouteSpec::put("/v1/limits", "set_limits", set_limits)
+            .may(Permission::Administer, "Change concurrency limits at runtime")
             .details(
                 "What is not named stays as it is; null takes an optional limit away. Limits are \
                  those of this server, until it ends; windlass.yaml has those that stay.",
             )
             .body::<LimitsBody>()
             .example(|| json!({"max_concurrent": 20, "bucket_limits": {"http": 5}}))
-            .answer::<LimitsDoc>(200, "The limits as they are now"),
-        Operation::get("/v1/sessions/{conversation_id}/groups", "get_groups", groups)
-            .may(Action::ReadCalls, "The groups of tools, as they are for a conversation")
+            .answer::<LimitsDoc>(200, "The new limits"),
+        RouteSpec::get("/v1/sessions/{conversation_id}/groups", "get_groups", groups)
+            .may(Permission::ReadCalls, "Get the tool groups of a session")
             .answer::<GroupsDoc>(200, "The groups"),
-        Operation::put("/v1/sessions/{conversation_id}/groups", "set_groups", set_groups)
-            .may(Action::CallTools, "Switch groups of tools on and off for a conversation")
-            .details("Sessions are those of this server: send a conversation to the same one.")
+        RouteSpec::put("/v1/sessions/{conversation_id}/groups", "set_groups", set_groups)
+            .may(Permission::CallTools, "Enable and disable tool groups of a session")
+            .details("Sessions are local to a server: send a conversation always to the same one.")
             .body::<GroupsBody>()
             .example(|| json!({"activate": ["research"], "deactivate": []}))
-            .answer::<GroupsDoc>(200, "The groups as they are now"),
-        Operation::delete("/v1/sessions/{conversation_id}/groups", "reset_groups", reset_groups)
-            .may(Action::CallTools, "Forget what a conversation switched")
-            .answer::<GroupsDoc>(200, "The groups as they are now"),
+            .answer::<GroupsDoc>(200, "The new state of the groups"),
+        RouteSpec::delete("/v1/sessions/{conversation_id}/groups", "reset_groups", reset_groups)
+            .may(Permission::CallTools, "Reset the tool groups of a session")
+            .answer::<GroupsDoc>(200, "The new state of the groups"),
     ]
 }
 
-/// What happened in a conversation.
+/// The summary of a conversation.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Summary")]
 struct SummaryDoc {
@@ -74,14 +74,14 @@ struct SummaryDoc {
     success_rate: f64,
     /// Calls by tool.
     tool_usage: BTreeMap<String, u64>,
-    /// What models took to answer.
+    /// Model usage: tokens and cost.
     usage: Option<Usage>,
 }
 
 async fn summary(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(conversation): Name,
+    Authenticated(who): Authenticated,
+    PathName(conversation): PathName,
 ) -> Result<Response, Problem> {
     Ok(view::ok(&app.engine.records().summary(&who.tenant, &conversation).await?))
 }
@@ -90,24 +90,27 @@ async fn summary(
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Statistics")]
 struct StatsDoc {
-    /// All calls together.
+    /// All categories together.
     total: ToolStatistics,
     /// The calls of each tool.
     tools: BTreeMap<String, ToolStatistics>,
 }
 
-async fn stats(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Problem> {
+async fn stats(
+    State(app): State<Arc<App>>,
+    Authenticated(who): Authenticated,
+) -> Result<Response, Problem> {
     Ok(view::ok(&app.engine.records().statistics(&who.tenant).await?))
 }
 
-/// The limits, and how full the engine is.
+/// The limits and the utilization of the engine.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Limits")]
 struct LimitsDoc {
     /// What is set.
     settings: LimitsView,
-    /// How full the engine is, or how much the tenant has it do.
-    metrics: LimitMetrics,
+    /// The utilization of the engine, or by the tenant.
+    metrics: LimitMetricsDoc,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -139,63 +142,63 @@ fn show_limits(app: &App, who: &Identity) -> Response {
         calls_per_second: limits.calls_per_second,
         ageing: limits.ageing.as_secs_f64(),
     };
-    let metrics = match who.may(Action::Observe) {
+    let metrics = match who.may(Permission::Observe) {
         true => json!(app.engine.limit_metrics()),
         false => json!(app.engine.tenant_load(&who.tenant)),
     };
     view::ok(&json!({"settings": settings, "metrics": metrics}))
 }
 
-async fn limits(State(app): State<Arc<App>>, Who(who): Who) -> Response {
+async fn limits(State(app): State<Arc<App>>, Authenticated(who): Authenticated) -> Response {
     show_limits(&app, &who)
 }
 
-/// Limits to be changed.
+/// Limits to change.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LimitsBody {
-    /// How many calls run at once.
+    /// Concurrency limit of the server.
     #[serde(default)]
-    max_concurrent: Option<Count>,
-    /// How many calls may wait.
+    max_concurrent: Option<LimitCount>,
+    /// Maximum length of the queue.
     #[serde(default, deserialize_with = "integer")]
     #[schemars(range(min = 0, max = 1_000_000))]
     queue_size: Option<u32>,
-    /// What happens to a call that finds no slot.
+    /// The queueing strategy for calls without a free slot.
     #[serde(default)]
     strategy: Option<StrategyName>,
-    /// How many calls of a category run at once; in place of all that were set.
+    /// Concurrency limits by category; they replace all earlier ones.
     #[serde(default)]
-    bucket_limits: Option<BTreeMap<String, Count>>,
-    /// How many calls of one tenant run at once.
+    bucket_limits: Option<BTreeMap<String, LimitCount>>,
+    /// Concurrency limit of one tenant.
     #[serde(default, deserialize_with = "told")]
-    per_tenant: Option<Option<Count>>,
-    /// How many calls of one agent run at once.
+    per_tenant: Option<Option<LimitCount>>,
+    /// Concurrency limit of one agent.
     #[serde(default, deserialize_with = "told")]
-    per_agent: Option<Option<Count>>,
-    /// How many slots are kept for tenants that have less than their share.
+    per_agent: Option<Option<LimitCount>>,
+    /// Slots that are reserved for tenants below their fair share.
     #[serde(default, deserialize_with = "told")]
-    reserved_slots: Option<Option<Count>>,
-    /// How many calls begin in a second.
+    reserved_slots: Option<Option<LimitCount>>,
+    /// Rate limit: calls that may begin in a second.
     #[serde(default, deserialize_with = "told")]
-    calls_per_second: Option<Option<Count>>,
+    calls_per_second: Option<Option<LimitCount>>,
     /// How long a waiting call waits for one step of priority.
     #[serde(default)]
-    ageing: Option<Span>,
+    ageing: Option<DurationBody>,
 }
 
-/// At least one of something.
+/// A limit of at least one.
 #[derive(Clone, Copy, JsonSchema)]
 #[schemars(transparent)]
-struct Count(#[schemars(range(min = 1, max = 1_000_000))] u32);
+struct LimitCount(#[schemars(range(min = 1, max = 1_000_000))] u32);
 
-impl Count {
+impl LimitCount {
     fn get(self) -> usize {
         self.0 as usize
     }
 }
 
-impl<'de> Deserialize<'de> for Count {
+impl<'de> Deserialize<'de> for LimitCount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match integer::<u32, D>(from)? {
             Some(count @ 1..=MAX_COUNT) => Ok(Self(count)),
@@ -204,15 +207,15 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// What happens to a call that finds no slot.
+/// The queueing strategy for calls without a free slot.
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum StrategyName {
-    /// It waits; first come, first served.
+    /// It waits, in order of arrival.
     Fifo,
-    /// It waits; the highest priority comes first.
+    /// It waits, by priority.
     Priority,
-    /// It is refused.
+    /// It is denied.
     Reject,
 }
 
@@ -223,14 +226,14 @@ fn told<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Optio
 
 impl LimitsBody {
     fn apply(self, limits: &mut LimitSettings) -> Result<(), Problem> {
-        let told = |wanted: Option<Option<Count>>, own: Option<usize>| {
-            wanted.map_or(own, |wanted| wanted.map(Count::get))
+        let told = |wanted: Option<Option<LimitCount>>, own: Option<usize>| {
+            wanted.map_or(own, |wanted| wanted.map(LimitCount::get))
         };
         if self.queue_size.is_some_and(|size| size > MAX_COUNT) {
             let why = format!("at most {MAX_COUNT}");
             return Err(Problem::bad("a limit is wrong").at("/queue_size", why));
         }
-        limits.max_concurrent = self.max_concurrent.map_or(limits.max_concurrent, Count::get);
+        limits.max_concurrent = self.max_concurrent.map_or(limits.max_concurrent, LimitCount::get);
         limits.queue_size = self.queue_size.map_or(limits.queue_size, |size| size as usize);
         if let Some(strategy) = self.strategy {
             limits.strategy = match strategy {
@@ -258,8 +261,8 @@ impl LimitsBody {
 
 async fn set_limits(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Body(body): Body<LimitsBody>,
+    Authenticated(who): Authenticated,
+    JsonBody(body): JsonBody<LimitsBody>,
 ) -> Result<Response, Problem> {
     let mut limits = app.engine.limits();
     body.apply(&mut limits)?;
@@ -280,7 +283,7 @@ struct GroupsDoc {
 struct GroupDoc {
     name: String,
     description: String,
-    /// Whether its tools can be used.
+    /// Whether its credentials suffice to use its tools.
     active: bool,
 }
 
@@ -304,31 +307,35 @@ fn show_groups(app: &App, session: &Session, own: &BTreeSet<String>) -> Response
     view::ok(&json!({"groups": groups}))
 }
 
-async fn groups(State(app): State<Arc<App>>, Who(who): Who, Name(conversation): Name) -> Response {
+async fn groups(
+    State(app): State<Arc<App>>,
+    Authenticated(who): Authenticated,
+    PathName(conversation): PathName,
+) -> Response {
     let own = groups_of(&app, &who.tenant);
     show_groups(&app, &Session::new(who.tenant, conversation), &own)
 }
 
-/// Groups to be switched.
+/// Groups to enable and disable.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GroupsBody {
-    /// Switch these on.
+    /// Enable these.
     #[serde(default)]
     activate: Vec<String>,
-    /// Switch these off.
+    /// Disable these.
     #[serde(default)]
     deactivate: Vec<String>,
-    /// Switch all others off.
+    /// Disable all others.
     #[serde(default)]
     only: bool,
 }
 
 async fn set_groups(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(conversation): Name,
-    Body(body): Body<GroupsBody>,
+    Authenticated(who): Authenticated,
+    PathName(conversation): PathName,
+    JsonBody(body): JsonBody<GroupsBody>,
 ) -> Result<Response, Problem> {
     let own = groups_of(&app, &who.tenant);
     if body.activate.iter().chain(&body.deactivate).any(|name| !own.contains(name)) {
@@ -349,8 +356,8 @@ async fn set_groups(
 
 async fn reset_groups(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(conversation): Name,
+    Authenticated(who): Authenticated,
+    PathName(conversation): PathName,
 ) -> Response {
     let own = groups_of(&app, &who.tenant);
     let session = Session::new(who.tenant, conversation);

@@ -1,5 +1,5 @@
-//! Tools that a tenant registers: kept as the definitions that were sent, and
-//! loaded by every server.
+//! Tools of a tenant: stored as the definitions that were sent, and loaded by every
+//! server.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::definitions::{self, DefinitionBody, example};
 use super::tools::show;
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape::ToolDoc;
-use crate::http::front::extract::{Body, Name, Who};
+use crate::http::front::extract::{Authenticated, JsonBody, PathName};
 use crate::http::front::problem::Problem;
-use crate::state::identity::{Action, Identity};
-use crate::state::quota::What;
+use crate::state::identity::{Identity, Permission};
+use crate::state::quota::NewResource;
 
 /// Where definitions are kept.
 pub(crate) const SPACE: &str = "tools";
@@ -29,32 +29,36 @@ const SOURCE: &str = "api/tools/";
 /// The largest definition.
 const MAX_BYTES: usize = 1024 * 1024;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::post("/v1/tools", "register_tool", register)
-            .may(Action::WriteTools, "Register a tool of the tenant's own")
-            .details("A name that the tenant has already is refused; PUT replaces it.")
+        RouteSpec::post("/v1/tools", "register_tool", register)
+            .may(Permission::WriteTools, "Register a tool of the tenant's own")
+            .details("Fails if the tenant has a tool of this name; PUT replaces it.")
             .body::<DefinitionBody>()
             .example(example)
             .answer::<ToolDoc>(201, "The tool"),
-        Operation::put("/v1/tools/{name}", "replace_tool", replace)
-            .may(Action::WriteTools, "Register a tool, or replace it")
+        RouteSpec::put("/v1/tools/{name}", "replace_tool", replace)
+            .may(Permission::WriteTools, "Register or replace a tool")
             .body::<DefinitionBody>()
             .example(example)
             .answer::<ToolDoc>(200, "The tool"),
-        Operation::delete("/v1/tools/{name}", "delete_tool", delete)
-            .may(Action::WriteTools, "Delete a tool of the tenant's own; running calls finish")
-            .answer_as(204, "It is gone", "", None),
+        RouteSpec::delete("/v1/tools/{name}", "delete_tool", delete)
+            .may(Permission::WriteTools, "Delete a tool of the tenant's own; running calls finish")
+            .answer_as(204, "Deleted", "", None),
     ]
 }
 
 /// A definition that was sent: exactly one tool.
-struct Sent {
+struct SubmittedTool {
     name: String,
     text: String,
 }
 
-async fn read(app: &Arc<App>, tenant: &TenantId, body: &DefinitionBody) -> Result<Sent, Problem> {
+async fn read(
+    app: &Arc<App>,
+    tenant: &TenantId,
+    body: &DefinitionBody,
+) -> Result<SubmittedTool, Problem> {
     let text = body.text();
     if text.len() > MAX_BYTES {
         return Err(Problem::bad("the definition is too large").at("/definition", "at most 1 MiB"));
@@ -67,7 +71,7 @@ async fn read(app: &Arc<App>, tenant: &TenantId, body: &DefinitionBody) -> Resul
             .hint("POST /v1/providers takes providers with their tools"));
     }
     match parsed.tools.as_slice() {
-        [one] => Ok(Sent { name: one.spec.name.to_string(), text }),
+        [one] => Ok(SubmittedTool { name: one.spec.name.to_string(), text }),
         found => Err(Problem::bad("one tool at a time")
             .at("/definition", format!("there are {} tools in it", found.len()))),
     }
@@ -75,8 +79,8 @@ async fn read(app: &Arc<App>, tenant: &TenantId, body: &DefinitionBody) -> Resul
 
 async fn register(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Body(body): Body<DefinitionBody>,
+    Authenticated(who): Authenticated,
+    JsonBody(body): JsonBody<DefinitionBody>,
 ) -> Result<Response, Problem> {
     let sent = read(&app, &who.tenant, &body).await?;
     let kept = keep(&app, &who, &sent, Expect::Absent).await?;
@@ -95,9 +99,9 @@ async fn register(
 
 async fn replace(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(name): Name,
-    Body(body): Body<DefinitionBody>,
+    Authenticated(who): Authenticated,
+    PathName(name): PathName,
+    JsonBody(body): JsonBody<DefinitionBody>,
 ) -> Result<Response, Problem> {
     let sent = read(&app, &who.tenant, &body).await?;
     if sent.name != name {
@@ -110,8 +114,8 @@ async fn replace(
 
 async fn delete(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(name): Name,
+    Authenticated(who): Authenticated,
+    PathName(name): PathName,
 ) -> Result<Response, Problem> {
     if app.documents.delete(SPACE, &who.tenant, &name, Expect::Anything).await? {
         app.engine.unload_for(&who.tenant, &source(&name));
@@ -126,7 +130,12 @@ async fn delete(
 
 /// Keeps a definition if it can be loaded; returns whether what was there was
 /// expected.
-async fn keep(app: &App, who: &Identity, sent: &Sent, expect: Expect) -> Result<bool, Problem> {
+async fn keep(
+    app: &App,
+    who: &Identity,
+    sent: &SubmittedTool,
+    expect: Expect,
+) -> Result<bool, Problem> {
     let tenant = &who.tenant;
     let before = app.documents.get(SPACE, tenant, &sent.name).await?;
     if before.is_some() && expect == Expect::Absent {
@@ -135,7 +144,7 @@ async fn keep(app: &App, who: &Identity, sent: &Sent, expect: Expect) -> Result<
     if let Some(other) = holder(app, tenant, &sent.name) {
         return Err(taken(&other));
     }
-    let _turn = app.quotas.making(tenant, What::Tools).await;
+    let _turn = app.quotas.making(tenant, NewResource::Tools).await;
     let owner = match &before {
         Some(before) => before.owner.clone(),
         None => Some(who.key_id.to_string()),

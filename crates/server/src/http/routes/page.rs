@@ -1,4 +1,4 @@
-//! Pages of lists: how many items one may have, and where it begins.
+//! Pagination of lists: the limit of items, and the cursor of the next page.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -43,14 +43,14 @@ impl TryFrom<usize> for Limit {
     }
 }
 
-/// Which page of a list. Where it begins is a [`Key`] in lists that are sorted in
+/// Which page of a list. Where it begins is a [`TextCursor`] in lists that are sorted in
 /// memory, and an [`AfterId`] in those that a store reads by id.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PageQuery<C> {
-    /// How many at the most; 100 if nobody says.
+    /// Maximum number of items; 100 by default.
     pub(crate) limit: Option<Limit>,
-    /// The `next` of the page before.
+    /// The cursor: the `next` of the previous page.
     pub(crate) cursor: Option<C>,
 }
 
@@ -60,38 +60,38 @@ impl<C> PageQuery<C> {
     }
 }
 
-/// A part of a list that is in memory.
+/// A page of a list that is in memory.
 #[derive(Serialize)]
-pub(crate) struct Cut<T> {
+pub(crate) struct ListPage<T> {
     pub(crate) items: Vec<T>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     pub(crate) next: Option<String>,
 }
 
-impl PageQuery<Key> {
+impl PageQuery<TextCursor> {
     /// The page of these, which `key` puts in order and no two share.
-    pub(crate) fn cut<T>(&self, mut items: Vec<T>, key: impl Fn(&T) -> String) -> Cut<T> {
+    pub(crate) fn cut<T>(&self, mut items: Vec<T>, key: impl Fn(&T) -> String) -> ListPage<T> {
         let limit = self.limit();
         items.sort_by_cached_key(&key);
-        if let Some(Key(after)) = &self.cursor {
+        if let Some(TextCursor(after)) = &self.cursor {
             items.retain(|item| key(item) > *after);
         }
         let more = items.len() > limit;
         items.truncate(limit);
-        let next = items.last().filter(|_| more).map(|last| Key(key(last)).to_cursor());
-        Cut { items, next }
+        let next = items.last().filter(|_| more).map(|last| TextCursor(key(last)).to_cursor());
+        ListPage { items, next }
     }
 }
 
 /// A cursor: the key of the last item that was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct Key(String);
+pub(crate) struct TextCursor(String);
 
 /// What such a cursor begins with. A name alone could be anything; this is ours.
 const AFTER: &str = "after-";
 
-impl Key {
+impl TextCursor {
     fn to_cursor(&self) -> String {
         self.0.bytes().fold(AFTER.to_owned(), |mut cursor, byte| {
             let _ = write!(cursor, "{byte:02x}");
@@ -100,7 +100,7 @@ impl Key {
     }
 }
 
-impl TryFrom<String> for Key {
+impl TryFrom<String> for TextCursor {
     type Error = &'static str;
 
     fn try_from(cursor: String) -> Result<Self, Self::Error> {
@@ -120,7 +120,7 @@ impl TryFrom<String> for Key {
 }
 
 /// In the description of the API whatever looks like a cursor is one.
-impl JsonSchema for Key {
+impl JsonSchema for TextCursor {
     fn schema_name() -> Cow<'static, str> {
         "Cursor".into()
     }
@@ -174,7 +174,7 @@ mod tests {
             let cut = page.cut(all(), String::clone);
             assert!(cut.items.len() <= 3);
             seen.extend(cut.items);
-            page.cursor = cut.next.map(|next| Key::try_from(next).unwrap());
+            page.cursor = cut.next.map(|next| TextCursor::try_from(next).unwrap());
             if page.cursor.is_none() {
                 break;
             }
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(seen, sorted);
         assert!(Limit::try_from(0).is_err() && Limit::try_from(1001).is_err());
         for garbage in ["garbage", "item3", "", "after", "after-6", "after-6G", "after-AA"] {
-            assert_eq!(Key::try_from(garbage.to_owned()), Err(TAKE_NEXT), "{garbage}");
+            assert_eq!(TextCursor::try_from(garbage.to_owned()), Err(TAKE_NEXT), "{garbage}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Providers: who offers tools, and what their credentials look like.
+//! Providers: what offers tools, and which fields their credentials have.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,33 +15,33 @@ use windlass_executors::mcp::{has_secrets, short_secret};
 use windlass_store::{Document, Expect, Put};
 
 use super::definitions;
-use super::imports::{self, ImportedDoc, ProviderBody, Said, Sent};
+use super::imports::{self, ImportedDoc, ProviderBody, ProviderRequest, ProviderUpload};
 use super::own_tools;
-use super::page::{Key, PageQuery};
+use super::page::{PageQuery, TextCursor};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape::FieldDoc;
-use crate::http::front::extract::{Name, Query, Who};
+use crate::http::front::extract::{Authenticated, PathName, QueryString};
 use crate::http::front::problem::Problem;
-use crate::state::identity::Action;
-use crate::state::imports::Kept;
-use crate::state::quota::{What, Whose};
+use crate::state::identity::Permission;
+use crate::state::imports::ImportedProvider;
+use crate::state::quota::{NewResource, QuotaHolder};
 
 /// Where definitions are kept.
 pub(crate) const SPACE: &str = crate::state::imports::SPACE;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/providers", "list_providers", list)
-            .may(Action::ReadTools, "List the providers of tools")
-            .query::<PageQuery<Key>>()
+        RouteSpec::get("/v1/providers", "list_providers", list)
+            .may(Permission::ReadTools, "List the providers of tools")
+            .query::<PageQuery<TextCursor>>()
             .answer::<ProvidersDoc>(200, "The providers, by name"),
-        Operation::get("/v1/providers/{name}", "get_provider", get)
-            .may(Action::ReadTools, "Get a provider with its tools and its credential form")
+        RouteSpec::get("/v1/providers/{name}", "get_provider", get)
+            .may(Permission::ReadTools, "Get a provider with its tools and its credential form")
             .answer::<ProviderDoc>(200, "The provider"),
-        Operation::post("/v1/providers", "create_provider", create)
-            .may(Action::WriteTools, "Add a provider of the tenant's own, with its tools")
+        RouteSpec::post("/v1/providers", "create_provider", create)
+            .may(Permission::WriteTools, "Add a provider of the tenant's own, with its tools")
             .details(
                 "YAML or JSON: `identity`, `credentials_schema`, and its tools after it as further \
                  YAML documents; or an OpenAPI or Swagger document, as `document` or from a `url`, \
@@ -50,32 +50,33 @@ pub(crate) fn rows() -> Vec<Operation> {
             )
             .body::<ProviderBody>()
             .example(example)
-            .answer::<ImportedDoc>(200, "With `dry_run`: what would come of a document")
+            .answer::<ImportedDoc>(200, "With `dry_run`: what would be imported")
             .answer::<ProviderDoc>(201, "The provider"),
-        Operation::delete("/v1/providers/{name}", "delete_provider", delete)
-            .may(Action::WriteTools, "Delete a provider of the tenant's own, with its tools")
+        RouteSpec::delete("/v1/providers/{name}", "delete_provider", delete)
+            .may(Permission::WriteTools, "Delete a provider of the tenant's own, with its tools")
             .details(
                 "Its credentials stay for a provider of the same name; with \
                  `credentials=remove`, they are deleted, too.",
             )
             .query::<DeleteQuery>()
-            .answer_as(204, "It is gone", "", None),
+            .answer_as(204, "Deleted", "", None),
     ]
 }
 
-/// What to delete with a provider.
+/// What to delete together with a provider.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteQuery {
-    /// What becomes of its credentials.
+    /// What happens to its credentials.
     #[serde(default)]
-    credentials: Afterwards,
+    credentials: DeletedCredentials,
 }
 
-/// What becomes of credentials when their provider is deleted.
+/// What happens to the credentials of a deleted provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Afterwards {
+#[schemars(rename = "Afterwards")]
+pub(crate) enum DeletedCredentials {
     #[default]
     Keep,
     Remove,
@@ -99,7 +100,7 @@ fn example() -> Value {
 struct ProvidersDoc {
     /// The providers, by name.
     providers: Vec<ProviderDoc>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
@@ -113,15 +114,15 @@ struct ProviderDoc {
     label: Option<String>,
     /// What it offers.
     description: Option<String>,
-    /// Who wrote it.
+    /// Its author.
     author: Option<String>,
     /// An address, a file name or base64.
     icon: Option<String>,
-    /// Words to find it by.
+    /// Search keywords.
     tags: Vec<String>,
     /// The fields of its credential form.
     credentials_schema: Vec<FieldDoc>,
-    /// The tool that shows whether a credential is taken, where it names one.
+    /// The tool that validates credentials, if the definition names one.
     credentials_check: Option<String>,
     /// Its tools.
     tools: Vec<String>,
@@ -129,7 +130,7 @@ struct ProviderDoc {
     /// each with the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     unsupported: Option<Vec<Map<String, Value>>>,
-    /// Of a document that was just imported: what is odd about it.
+    /// Warnings of an import.
     #[serde(skip_serializing_if = "Option::is_none")]
     warnings: Option<Vec<String>>,
 }
@@ -172,8 +173,8 @@ fn show_field(field: &CredentialField, lang: Lang) -> Value {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(page): Query<PageQuery<Key>>,
+    Authenticated(who): Authenticated,
+    QueryString(page): QueryString<PageQuery<TextCursor>>,
 ) -> Result<Response, Problem> {
     let providers = app.engine.providers().list_for(&who.tenant);
     let page = page.cut(providers, |provider| provider.name.clone());
@@ -184,8 +185,8 @@ async fn list(
 
 async fn get(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(name): Name,
+    Authenticated(who): Authenticated,
+    PathName(name): PathName,
 ) -> Result<Response, Problem> {
     let provider = app.provider(&who.tenant, &name)?;
     Ok(view::ok(&show(&app, &who.tenant, &provider)))
@@ -201,12 +202,12 @@ impl App {
         wanted: usize,
     ) -> Result<(), Problem> {
         let all = self.tools_made(tenant, None, Some(source)).await? + wanted;
-        self.quotas.allow_tools(Whose::Tenant(tenant), all)?;
+        self.quotas.allow_tools(QuotaHolder::Tenant(tenant), all)?;
         // A key has no more than its tenant, which is often enough to know.
         let Some(owner) = owner else { return Ok(()) };
-        if self.quotas.allow_tools(Whose::Key(owner), all).is_err() {
+        if self.quotas.allow_tools(QuotaHolder::Key(owner), all).is_err() {
             let own = self.tools_made(tenant, Some(owner), Some(source)).await? + wanted;
-            self.quotas.allow_tools(Whose::Key(owner), own)?;
+            self.quotas.allow_tools(QuotaHolder::Key(owner), own)?;
         }
         Ok(())
     }
@@ -248,12 +249,12 @@ impl App {
 
 async fn create(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Sent(body): Sent,
+    Authenticated(who): Authenticated,
+    ProviderUpload(body): ProviderUpload,
 ) -> Result<Response, Problem> {
     let text = match body.text()? {
-        Said::Definition(text) => text,
-        Said::Document(wanted) => return imports::create(&app, &who, wanted).await,
+        ProviderRequest::Definition(text) => text,
+        ProviderRequest::Document(wanted) => return imports::create(&app, &who, wanted).await,
     };
     let parsed = definitions::check(&app, &who.tenant, text.clone()).await?.usable()?;
     let [provider] = parsed.providers.as_slice() else {
@@ -261,7 +262,7 @@ async fn create(
         return Err(Problem::bad("one provider at a time").at("/definition", why));
     };
     let name = provider.name.clone();
-    let _turn = app.quotas.making(&who.tenant, What::Tools).await;
+    let _turn = app.quotas.making(&who.tenant, NewResource::Tools).await;
     let whose = (&who.tenant, Some(&*who.key_id));
     app.allow_tools(whose, &source(&name), parsed.tools.len()).await?;
     let transport = provider.mcp.as_ref().map(|server| &server.transport);
@@ -291,13 +292,13 @@ async fn create(
 
 async fn delete(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(name): Name,
-    Query(query): Query<DeleteQuery>,
+    Authenticated(who): Authenticated,
+    PathName(name): PathName,
+    QueryString(query): QueryString<DeleteQuery>,
 ) -> Result<Response, Problem> {
     if app.documents.delete(SPACE, &who.tenant, &name, Expect::Anything).await? {
         unload(&app, &who.tenant, &name);
-        if query.credentials == Afterwards::Remove {
+        if query.credentials == DeletedCredentials::Remove {
             app.credentials.delete_all(&who.tenant, &name).await?;
         }
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -322,7 +323,7 @@ fn unload(app: &App, tenant: &TenantId, name: &str) {
 /// Makes a provider what is kept of it.
 pub(crate) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<Document>) {
     let text = kept.as_ref().and_then(|kept| kept.body["definition"].as_str()).map(str::to_owned);
-    if let Some(imported) = kept.and_then(Kept::take) {
+    if let Some(imported) = kept.and_then(ImportedProvider::take) {
         match imported.map(|kept| imports::load(app, tenant, name, kept)) {
             Ok(errors) => errors.iter().for_each(|error| {
                 let why = &error.message;

@@ -1,5 +1,4 @@
-//! Quotas as a tenant and a key see them: what there is, what is used, and when
-//! it ends.
+//! Quotas of a tenant and of a key: the limit, the use, and when it resets.
 
 use std::sync::Arc;
 
@@ -12,16 +11,16 @@ use windlass::{CallQuota, QuotaScope, QuotaUse};
 
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::front::extract::Who;
+use crate::http::document::operation::RouteSpec;
+use crate::http::front::extract::Authenticated;
 use crate::http::front::problem::Problem;
-use crate::state::identity::{Action, Identity};
-use crate::state::quota::{Live, Stored};
+use crate::state::identity::{Identity, Permission};
+use crate::state::quota::{ConcurrentUse, StoredResource};
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/quotas", "get_quotas", show)
-            .may(Action::ReadCalls, "The quotas of the tenant and of this key")
+        RouteSpec::get("/v1/quotas", "get_quotas", show)
+            .may(Permission::ReadCalls, "Get the quotas of the tenant and of this key")
             .details(
                 "Over a quota, requests and calls fail with `quota_exceeded`. Those of a minute \
                  and of a day end with it, in UTC; the others end when something is given up. \
@@ -32,7 +31,7 @@ pub(crate) fn rows() -> Vec<Operation> {
     ]
 }
 
-/// All quotas of whoever asks.
+/// The quotas of the tenant and of the key.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Quotas")]
 struct QuotasDoc {
@@ -45,13 +44,13 @@ struct QuotasDoc {
 struct QuotaDoc {
     /// What is limited: `tools`, `calls_per_day` and so on.
     name: &'static str,
-    /// Whose it is: `tenant` or `key`.
+    /// The holder of the quota: `tenant` or `key`.
     scope: &'static str,
-    /// How much there may be; null where there is no limit.
+    /// The limit; null if there is none.
     limit: Option<f64>,
-    /// How much there is.
+    /// How much is used.
     used: f64,
-    /// When it ends by itself; null where something has to be given up.
+    /// When it resets; null if it does not reset by itself.
     #[schemars(schema_with = "maybe_time")]
     ends_at: Option<Timestamp>,
 }
@@ -60,7 +59,10 @@ fn maybe_time(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": ["string", "null"], "format": "date-time"})
 }
 
-async fn show(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Problem> {
+async fn show(
+    State(app): State<Arc<App>>,
+    Authenticated(who): Authenticated,
+) -> Result<Response, Problem> {
     let mut quotas = stored(&app, &who).await?;
     quotas.extend(live(&app, &who));
     quotas.extend(calls(&app, &who));
@@ -70,7 +72,7 @@ async fn show(State(app): State<Arc<App>>, Who(who): Who) -> Result<Response, Pr
 async fn stored(app: &App, who: &Identity) -> Result<Vec<QuotaDoc>, Problem> {
     let settings = &app.quotas.settings;
     let mut all = Vec::new();
-    for what in Stored::ALL {
+    for what in StoredResource::ALL {
         let used = used(app, who, what, None).await?;
         all.push(quota(what.name(), "tenant", Some(what.most(settings)), used));
         if what.is_counted_by_key() {
@@ -81,15 +83,20 @@ async fn stored(app: &App, who: &Identity) -> Result<Vec<QuotaDoc>, Problem> {
     Ok(all)
 }
 
-/// How much the tenant of whoever asks has, or one of its keys has made.
-async fn used(app: &App, who: &Identity, what: Stored, key: Option<&str>) -> Result<u64, Problem> {
+/// What the tenant stores, or what this key has created.
+async fn used(
+    app: &App,
+    who: &Identity,
+    what: StoredResource,
+    key: Option<&str>,
+) -> Result<u64, Problem> {
     let (tenant, documents) = (&who.tenant, &*app.documents);
     Ok(match what {
-        Stored::Tools => app.tools_made(tenant, key, None).await? as u64,
-        Stored::Files | Stored::FileBytes => {
+        StoredResource::Tools => app.tools_made(tenant, key, None).await? as u64,
+        StoredResource::Files | StoredResource::FileBytes => {
             let files = app.quotas.files_of(documents, tenant).await?;
             let files = key.map_or(files.all, |key| files.of_key(key));
-            if what == Stored::Files { files.count } else { files.bytes }
+            if what == StoredResource::Files { files.count } else { files.bytes }
         }
         _ => what.of(&app.quotas.kept(documents, what, tenant, key).await?),
     })
@@ -97,7 +104,7 @@ async fn used(app: &App, who: &Identity, what: Stored, key: Option<&str>) -> Res
 
 fn live(app: &App, who: &Identity) -> Vec<QuotaDoc> {
     let quotas = &app.quotas;
-    let one = |what: Live| {
+    let one = |what: ConcurrentUse| {
         let (of_tenant, of_key) = quotas.live(what, who);
         [
             quota(what.name(), "tenant", Some(quotas.most(what)), of_tenant),
@@ -109,7 +116,7 @@ fn live(app: &App, who: &Identity) -> Vec<QuotaDoc> {
         quota("sessions", scope, Some(most as u64), used as u64)
     };
     let sessions = [session("tenant", of_tenant), session("key", of_key)];
-    Live::ALL.into_iter().flat_map(one).chain(sessions).collect()
+    ConcurrentUse::ALL.into_iter().flat_map(one).chain(sessions).collect()
 }
 
 fn calls(app: &App, who: &Identity) -> Vec<QuotaDoc> {

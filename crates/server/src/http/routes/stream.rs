@@ -1,4 +1,4 @@
-//! Calls and batches that are followed while they run.
+//! Server-sent event streams of running calls and batches.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use windlass::{Batch, BatchId, CallId, CallRequest, CallResult, Event, EventBody
 use super::view::content;
 use crate::http::app::App;
 
-/// How often a silent stream says that it lives.
+/// Heartbeat interval of an idle stream.
 const ALIVE: Duration = Duration::from_secs(15);
 /// What a slow reader may be behind; then events are left out, which it is told,
 /// and results never.
 pub(crate) const BEHIND: usize = 1024;
-/// How long a reader may take nothing before it is cut.
+/// Send timeout: a client that reads nothing for this long is disconnected.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A stream of events from a channel.
 pub(crate) fn answer(events: mpsc::Receiver<Sent>) -> Response {
-    Sse::new(Following(events)).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
+    Sse::new(ReceiverStream(events)).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
 }
 
 /// The receiving end of a channel as a stream.
-struct Following(mpsc::Receiver<Sent>);
+struct ReceiverStream(mpsc::Receiver<Sent>);
 
-impl Stream for Following {
+impl Stream for ReceiverStream {
     type Item = Result<Sent, Infallible>;
 
     fn poll_next(
@@ -53,12 +53,12 @@ pub(crate) fn event<T: Serialize>(name: &str, data: &T) -> Sent {
 /// Where the events of one stream go in. A reader that is too slow misses some,
 /// and reads how many in their place.
 #[derive(Clone)]
-pub(crate) struct Outlet {
+pub(crate) struct EventSink {
     sender: mpsc::Sender<Sent>,
     missed: Arc<AtomicU64>,
 }
 
-impl Outlet {
+impl EventSink {
     /// An outlet, and the answer that tells what goes into it.
     pub(crate) fn open() -> (Self, Response) {
         let (sender, receiver) = mpsc::channel(BEHIND);
@@ -89,7 +89,7 @@ impl Outlet {
         self.missed.fetch_add(count, Ordering::AcqRel);
     }
 
-    /// Nobody reads any more.
+    /// The client has disconnected.
     pub(crate) async fn closed(&self) {
         self.sender.closed().await;
     }
@@ -113,7 +113,7 @@ fn gap(missed: u64) -> Sent {
 /// gives the call up, as with any other call.
 pub(crate) fn call(app: &Arc<App>, request: CallRequest) -> Response {
     let id = CallId::at(Timestamp::now());
-    let (outlet, answer) = Outlet::open();
+    let (outlet, answer) = EventSink::open();
     let app = Arc::clone(app);
     app.tasks.clone().spawn(async move {
         let mut events = app.engine.events();
@@ -134,14 +134,14 @@ pub(crate) fn call(app: &Arc<App>, request: CallRequest) -> Response {
     answer
 }
 
-/// Sends the last event. A reader that takes nothing is cut in the end.
+/// Sends the last event. A client that reads nothing is disconnected in the end.
 pub(crate) async fn end(sender: &mpsc::Sender<Sent>, last: Sent) {
     if sender.send_timeout(last, PATIENCE).await.is_err() {
         tracing::debug!("somebody did not wait for a result, or did not take it");
     }
 }
 
-fn tell_progress(outlet: &Outlet, id: CallId, happened: &Event) {
+fn tell_progress(outlet: &EventSink, id: CallId, happened: &Event) {
     match &happened.body {
         EventBody::ExecutionProgress { call, progress } if call.call_id == id => {
             outlet.tell("progress", &content(progress));
@@ -157,7 +157,7 @@ fn tell_progress(outlet: &Outlet, id: CallId, happened: &Event) {
 /// Runs a batch and tells what happens in the names of a front end, then all
 /// results in the order of the calls.
 pub(crate) fn batch(app: &Arc<App>, mut batch: Batch) -> Response {
-    let (outlet, answer) = Outlet::open();
+    let (outlet, answer) = EventSink::open();
     let app = Arc::clone(app);
     app.tasks.clone().spawn(async move {
         let id = batch.id();
@@ -183,7 +183,7 @@ pub(crate) fn batch(app: &Arc<App>, mut batch: Batch) -> Response {
 
 /// Tells an event, if it is about this batch. Calls that are not known yet become
 /// known as they are queued.
-pub(crate) fn tell(outlet: &Outlet, id: BatchId, own: &mut Vec<CallId>, happened: &Event) {
+pub(crate) fn tell(outlet: &EventSink, id: BatchId, own: &mut Vec<CallId>, happened: &Event) {
     let is_own = match &happened.body {
         EventBody::ToolQueued { call, batch_id, .. } if *batch_id == id => {
             if !own.contains(&call.call_id) {

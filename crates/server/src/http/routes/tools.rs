@@ -1,4 +1,4 @@
-//! Tools: list, look at.
+//! Tools: list them, and look at one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,36 +11,36 @@ use serde_json::{Value, json};
 use windlass::definition::{self, Format};
 use windlass::{Lang, Session, TenantId, Tool};
 
-use super::page::{Key, Limit, PageQuery};
+use super::page::{Limit, PageQuery, TextCursor};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
+use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape::ToolDoc;
-use crate::http::front::extract::{Name, Query, Who};
+use crate::http::front::extract::{Authenticated, PathName, QueryString};
 use crate::http::front::problem::Problem;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::get("/v1/tools", "list_tools", list)
-            .may(Action::ReadTools, "List the tools")
+        RouteSpec::get("/v1/tools", "list_tools", list)
+            .may(Permission::ReadTools, "List the tools")
             .details(
                 "With `format`, the declarations as a model API wants them: only what a model \
                  sees in this conversation, all on one page, in a stable order.",
             )
-            .query::<ListQuery>()
+            .query::<ToolsQuery>()
             .answer::<ToolsDoc>(200, "A page of tools"),
-        Operation::get("/v1/tools/{name}", "get_tool", get)
-            .may(Action::ReadTools, "Get a tool with its schema")
-            .query::<GetQuery>()
+        RouteSpec::get("/v1/tools/{name}", "get_tool", get)
+            .may(Permission::ReadTools, "Get a tool with its schema")
+            .query::<ToolQuery>()
             .answer::<ToolDoc>(200, "The tool"),
     ]
 }
 
-/// Which tools.
+/// Filters of the list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ListQuery {
+pub(crate) struct ToolsQuery {
     /// Of this group.
     group: Option<String>,
     /// Of this category.
@@ -55,10 +55,10 @@ pub(crate) struct ListQuery {
     conversation_id: Option<String>,
     /// The language of descriptions.
     lang: Option<LangName>,
-    /// How many at the most.
+    /// Maximum number of items.
     limit: Option<Limit>,
-    /// The `next` of the page before.
-    cursor: Option<Key>,
+    /// The cursor: the `next` of the previous page.
+    cursor: Option<TextCursor>,
 }
 
 /// A page of tools.
@@ -67,7 +67,7 @@ pub(crate) struct ListQuery {
 pub(crate) struct ToolsDoc {
     /// The tools by name; with `format`, their declarations.
     tools: Vec<ListedTool>,
-    /// Where the next page begins; none on the last.
+    /// The cursor of the next page; none on the last page.
     next: Option<String>,
 }
 
@@ -119,7 +119,7 @@ fn lang(app: &App, lang: Option<LangName>) -> Lang {
     }
 }
 
-impl ListQuery {
+impl ToolsQuery {
     fn matches(&self, tool: &Tool) -> bool {
         let spec = tool.spec();
         let same = |wanted: &Option<String>, own: Option<&str>| {
@@ -142,8 +142,8 @@ fn mentions(tool: &Tool, text: &str) -> bool {
 
 async fn list(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<ListQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<ToolsQuery>,
 ) -> Result<Response, Problem> {
     let lang = lang(&app, query.lang);
     if let Some(format) = query.format {
@@ -169,16 +169,16 @@ async fn list(
 /// The language of descriptions.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct GetQuery {
+pub(crate) struct ToolQuery {
     /// Which.
     lang: Option<LangName>,
 }
 
 async fn get(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Name(name): Name,
-    Query(query): Query<GetQuery>,
+    Authenticated(who): Authenticated,
+    PathName(name): PathName,
+    QueryString(query): QueryString<ToolQuery>,
 ) -> Result<Response, Problem> {
     let lang = lang(&app, query.lang);
     let tool = app.tool_of(&who.tenant, &name).ok_or_else(|| Problem::not_found("tool"))?;

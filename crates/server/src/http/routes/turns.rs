@@ -1,5 +1,5 @@
-//! Turns: a model's message as its API wrote it, and the message that the model
-//! is to read next.
+//! Turns: takes a model's message in the format of its API, runs its tool calls, and
+//! answers with the model's next input.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use windlass::{
 
 use super::calls::wants_events;
 use super::context::{check_name, user_of};
-use super::stream::{self, Outlet};
+use super::stream::{self, EventSink};
 use super::view;
 use crate::http::app::App;
-use crate::http::document::operation::Operation;
-use crate::http::document::shape::{self, TurnEvent};
-use crate::http::front::extract::{ModelBody, Query, Who};
+use crate::http::document::operation::RouteSpec;
+use crate::http::document::shape::{self, TurnEventDoc};
+use crate::http::front::extract::{Authenticated, ModelBody, QueryString};
 use crate::http::front::problem::Problem;
-use crate::state::identity::Action;
+use crate::state::identity::Permission;
 
-/// How long a model may be silent while it writes.
+/// Idle timeout of a model's stream.
 const SILENCE: Duration = Duration::from_secs(600);
 /// What a body hears that is something else.
 const NO_STREAM: &str =
@@ -36,10 +36,10 @@ const NO_STREAM: &str =
 /// More than a model writes in one message.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
-pub(crate) fn rows() -> Vec<Operation> {
+pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
-        Operation::post("/v1/turns", "run_turn", run)
-            .may(Action::CallTools, "Run the calls of a model's message")
+        RouteSpec::post("/v1/turns", "run_turn", run)
+            .may(Permission::CallTools, "Run the tool calls of a model's message")
             .details(
                 "The body is what the model's API answered, or the message in it: Anthropic \
                  Messages, OpenAI Chat Completions or Responses, Gemini. Its calls run as one \
@@ -50,10 +50,13 @@ pub(crate) fn rows() -> Vec<Operation> {
             .query::<TurnQuery>()
             .body::<Message>()
             .example(example)
-            .answer::<TurnDoc>(200, "What the model is to read next")
-            .events::<TurnEvent>("What the model is to read next"),
-        Operation::post("/v1/turns/stream", "stream_turn", follow)
-            .may(Action::CallTools, "Run the calls of a model's message while it is written")
+            .answer::<TurnDoc>(200, "The next input of the model")
+            .events::<TurnEventDoc>("The next input of the model"),
+        RouteSpec::post("/v1/turns/stream", "stream_turn", follow)
+            .may(
+                Permission::CallTools,
+                "Run the tool calls of a model's message while it streams in",
+            )
             .details(
                 "The body is the stream of server-sent events of the model's API, passed on as \
                  it comes: each call begins as soon as it is complete and its turn has come. The \
@@ -63,11 +66,11 @@ pub(crate) fn rows() -> Vec<Operation> {
             )
             .query::<TurnQuery>()
             .bytes()
-            .events::<TurnEvent>("The events of the batch, then `turn`"),
+            .events::<TurnEventDoc>("The events of the batch, then `turn`"),
     ]
 }
 
-/// Whose turn it is.
+/// The conversation of the turn.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TurnQuery {
@@ -84,7 +87,7 @@ struct TurnQuery {
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     caller_id: Option<String>,
-    /// The person on whose behalf it calls.
+    /// The user on whose behalf it calls.
     #[serde(default)]
     #[schemars(schema_with = "shape::name")]
     user_id: Option<String>,
@@ -134,7 +137,7 @@ impl TurnQuery {
     }
 }
 
-/// What the model is to read next.
+/// The next input of the model.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TurnAnswer")]
 pub(crate) struct TurnDoc {
@@ -144,7 +147,7 @@ pub(crate) struct TurnDoc {
     /// What the conversation must keep in place of the model's own message,
     /// where that could not stay as it was; always there for a stream.
     assistant: Option<Value>,
-    /// Whether the model's message was whole; a stream may break off.
+    /// Whether the model's message was complete; a stream may break off.
     is_whole: bool,
     /// One result for each call, in order.
     results: Vec<ResultView<'static>>,
@@ -162,8 +165,8 @@ fn show(answer: &TurnAnswer, app: &App) -> Value {
 
 async fn run(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<TurnQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<TurnQuery>,
     headers: HeaderMap,
     ModelBody(message): ModelBody,
 ) -> Result<Response, Problem> {
@@ -179,10 +182,10 @@ async fn run(
     if !wants_events(&headers) {
         return Ok(view::ok(&show(&app.engine.turn(turn, context, app.lang).await, &app)));
     }
-    let (outlet, followed) = Outlet::open();
+    let (outlet, followed) = EventSink::open();
     app.tasks.clone().spawn(async move {
         let mut batch = turn.batch(context);
-        let mut told = Telling::new(&app, outlet, batch.id());
+        let mut told = TurnReporter::new(&app, outlet, batch.id());
         told.own = batch.call_ids();
         let Some(results) = told.until(app.engine.call_batch(batch)).await else { return };
         told.end(&turn.answer(results, app.lang), &app).await;
@@ -192,18 +195,18 @@ async fn run(
 
 async fn follow(
     State(app): State<Arc<App>>,
-    Who(who): Who,
-    Query(query): Query<TurnQuery>,
+    Authenticated(who): Authenticated,
+    QueryString(query): QueryString<TurnQuery>,
     headers: HeaderMap,
     body: Incoming,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let format = query.format()?;
     let context = app.traced(query.context(who)?, &headers);
-    let (outlet, followed) = Outlet::open();
+    let (outlet, followed) = EventSink::open();
     app.tasks.clone().spawn(async move {
         let mut turn = app.engine.open_turn(format, context, app.lang);
-        let mut told = Telling::new(&app, outlet, turn.batch_id());
+        let mut told = TurnReporter::new(&app, outlet, turn.batch_id());
         if !told.read(body, &mut turn).await {
             return;
         }
@@ -213,16 +216,16 @@ async fn follow(
     Ok(followed)
 }
 
-/// Tells what happens to the calls of a turn.
-struct Telling {
-    outlet: Outlet,
+/// Reports the calls of a turn as events.
+struct TurnReporter {
+    outlet: EventSink,
     events: Subscription,
     batch: BatchId,
     own: Vec<CallId>,
 }
 
-impl Telling {
-    fn new(app: &App, outlet: Outlet, batch: BatchId) -> Self {
+impl TurnReporter {
+    fn new(app: &App, outlet: EventSink, batch: BatchId) -> Self {
         outlet.tell("batch", &json!({"batch_id": batch}));
         Self { outlet, events: app.engine.events(), batch, own: Vec::new() }
     }

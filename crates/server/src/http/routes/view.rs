@@ -1,4 +1,4 @@
-//! Results and records, as the API shows them.
+//! Results and records as HTTP responses.
 
 use std::time::Duration;
 

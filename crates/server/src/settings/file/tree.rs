@@ -1,36 +1,35 @@
-//! The YAML of a settings file: keys with plain values, and sections of such
-//! keys. Every key has its line; what a value means is decided by its key, not
-//! by how it looks.
+//! The YAML of a settings file: keys with scalars, and sections of such keys. Every
+//! key has its line; the type of a value is decided by its key, not by its YAML tag.
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use serde_json::{Map, Value as Json};
 
-use super::Fault;
+use super::FileFault;
 
 /// Sections in sections; no setting is deeper.
 const DEPTH: usize = 8;
 
 /// A key, the line that it is in, and what is behind it.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct YamlEntry {
     pub(super) key: String,
     pub(super) line: usize,
-    pub(super) node: Node,
+    pub(super) node: YamlNode,
 }
 
 /// What is behind a key.
 #[derive(Debug)]
-pub(super) enum Node {
+pub(super) enum YamlNode {
     /// Nothing: the key is not set.
     Null,
     Value(String),
-    Section(Vec<Entry>),
-    List(Vec<Item>),
+    Section(Vec<YamlEntry>),
+    List(Vec<YamlItem>),
 }
 
 /// What is in a list, and the line that it is in.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct YamlItem {
     pub(super) line: usize,
     /// As it is written, where it is a plain value.
     text: Option<String>,
@@ -38,19 +37,19 @@ pub(super) struct Item {
 }
 
 /// The plain values of a list; none where something else is in it.
-pub(super) fn plain(items: Vec<Item>) -> Option<Vec<String>> {
+pub(super) fn plain(items: Vec<YamlItem>) -> Option<Vec<String>> {
     items.into_iter().map(|item| item.text).collect()
 }
 
 /// Reads the one mapping that the file is.
-pub(super) fn read(text: &str) -> Result<Vec<Entry>, Fault> {
+pub(super) fn read(text: &str) -> Result<Vec<YamlEntry>, FileFault> {
     let options = granit_parser::options! {
         emit_comments: false,
         flow_nesting_limit: DEPTH,
         block_nesting_limit: DEPTH,
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut events = Events(Parser::new_from_str_with_options(text, options));
+    let mut events = ParserEvents(Parser::new_from_str_with_options(text, options));
     while let Some((event, line)) = events.next()? {
         match event {
             Event::MappingStart(..) => return events.mapping(),
@@ -63,17 +62,17 @@ pub(super) fn read(text: &str) -> Result<Vec<Entry>, Fault> {
 }
 
 /// What the parser finds, one after the other. How deep it goes is bounded.
-struct Events<P>(P);
+struct ParserEvents<P>(P);
 
-impl<'a, P> Events<P>
+impl<'a, P> ParserEvents<P>
 where
     P: Iterator<Item = Result<(Event<'a>, Span), ScanError>>,
 {
-    fn next(&mut self) -> Result<Option<(Event<'a>, usize)>, Fault> {
+    fn next(&mut self) -> Result<Option<(Event<'a>, usize)>, FileFault> {
         match self.0.next() {
             None => Ok(None),
             Some(Ok((event, span))) => Ok(Some((event, span.start.line()))),
-            Some(Err(error)) => Err(Fault {
+            Some(Err(error)) => Err(FileFault {
                 line: error.marker().line(),
                 why: format!("not valid YAML: {}", error.info()),
             }),
@@ -81,13 +80,13 @@ where
     }
 
     /// The rest of a mapping that has begun.
-    fn mapping(&mut self) -> Result<Vec<Entry>, Fault> {
+    fn mapping(&mut self) -> Result<Vec<YamlEntry>, FileFault> {
         let mut entries = Vec::new();
         while let Some((event, line)) = self.next()? {
             match event {
                 Event::MappingEnd => break,
                 Event::Scalar(key, ..) => {
-                    entries.push(Entry { key: key.into_owned(), line, node: self.node()? });
+                    entries.push(YamlEntry { key: key.into_owned(), line, node: self.node()? });
                 }
                 _ => return Err(no_key(line)),
             }
@@ -96,19 +95,19 @@ where
     }
 
     /// What is behind a key.
-    fn node(&mut self) -> Result<Node, Fault> {
-        let Some((event, line)) = self.next()? else { return Ok(Node::Null) };
+    fn node(&mut self) -> Result<YamlNode, FileFault> {
+        let Some((event, line)) = self.next()? else { return Ok(YamlNode::Null) };
         Ok(match event {
-            Event::Scalar(text, style, ..) if is_null(&text, style) => Node::Null,
-            Event::Scalar(text, ..) => Node::Value(text.into_owned()),
-            Event::MappingStart(..) => Node::Section(self.mapping()?),
-            Event::SequenceStart(..) => Node::List(self.list()?),
+            Event::Scalar(text, style, ..) if is_null(&text, style) => YamlNode::Null,
+            Event::Scalar(text, ..) => YamlNode::Value(text.into_owned()),
+            Event::MappingStart(..) => YamlNode::Section(self.mapping()?),
+            Event::SequenceStart(..) => YamlNode::List(self.list()?),
             _ => return Err(alias(line)),
         })
     }
 
     /// The rest of a list.
-    fn list(&mut self) -> Result<Vec<Item>, Fault> {
+    fn list(&mut self) -> Result<Vec<YamlItem>, FileFault> {
         let mut items = Vec::new();
         while let Some((event, line)) = self.next()? {
             let text = match &event {
@@ -116,13 +115,13 @@ where
                 Event::Scalar(text, ..) => Some(text.clone().into_owned()),
                 _ => None,
             };
-            items.push(Item { line, text, json: self.json(event, line)? });
+            items.push(YamlItem { line, text, json: self.json(event, line)? });
         }
         Ok(items)
     }
 
     /// What begins with an event, as JSON.
-    fn json(&mut self, event: Event<'a>, line: usize) -> Result<Json, Fault> {
+    fn json(&mut self, event: Event<'a>, line: usize) -> Result<Json, FileFault> {
         Ok(match event {
             Event::Scalar(text, style, ..) => scalar(&text, style),
             Event::SequenceStart(..) => self.list()?.into_iter().map(|item| item.json).collect(),
@@ -137,7 +136,7 @@ where
                     let Some((event, at)) = self.next()? else { break };
                     let value = self.json(event, at)?;
                     if pairs.contains_key(&key) {
-                        return Err(Fault { line, why: format!("`{key}` is there twice") });
+                        return Err(FileFault { line, why: format!("`{key}` is there twice") });
                     }
                     pairs.insert(key, value);
                 }
@@ -162,12 +161,12 @@ fn scalar(text: &str, style: ScalarStyle) -> Json {
     }
 }
 
-fn alias(line: usize) -> Fault {
-    Fault { line, why: "write the value itself, not an alias".to_owned() }
+fn alias(line: usize) -> FileFault {
+    FileFault { line, why: "write the value itself, not an alias".to_owned() }
 }
 
-fn no_key(line: usize) -> Fault {
-    Fault { line, why: "expected `key: value`".to_owned() }
+fn no_key(line: usize) -> FileFault {
+    FileFault { line, why: "expected `key: value`".to_owned() }
 }
 
 fn is_null(text: &str, style: ScalarStyle) -> bool {

@@ -1,15 +1,15 @@
-//! Looks whether a chain of entries is as it was written.
+//! Verifies the hash chain of an audit log.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Entry, Head};
+use super::{AuditEntry, Head};
 
-/// What was found.
+/// The result of the verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "AuditVerification")]
-pub(crate) struct Checked {
-    /// Whether all entries are as they were written, and none is missing.
+pub(crate) struct ChainReport {
+    /// Whether the chain is intact: no entry was changed, removed or inserted.
     pub(crate) intact: bool,
     /// How many entries there are.
     pub(crate) entries: u64,
@@ -36,7 +36,7 @@ impl Verifier {
         if self.problem.is_some() {
             return;
         }
-        match serde_json::from_value::<Entry>(body.clone()) {
+        match serde_json::from_value::<AuditEntry>(body.clone()) {
             Ok(entry) => {
                 self.problem = self.wrong_with(&entry);
                 self.last = Head { number: entry.number, hash: entry.hash };
@@ -48,7 +48,7 @@ impl Verifier {
         }
     }
 
-    fn wrong_with(&self, entry: &Entry) -> Option<String> {
+    fn wrong_with(&self, entry: &AuditEntry) -> Option<String> {
         let number = entry.number;
         if number != self.last.number + 1 {
             return Some(format!(
@@ -67,12 +67,12 @@ impl Verifier {
 
     /// What was found, with the end of the chain as it is written down, where it
     /// is. Entries that came after that are no fault.
-    pub(crate) fn end(self, head: Option<&Head>) -> Checked {
+    pub(crate) fn end(self, head: Option<&Head>) -> ChainReport {
         let cut = head.filter(|head| head.number > self.last.number).map(|head| {
             format!("the log ends with entry {}, and had {}", self.last.number, head.number)
         });
         let problem = self.problem.or(cut);
-        Checked {
+        ChainReport {
             intact: problem.is_none(),
             entries: self.entries,
             last_hash: self.last.hash,

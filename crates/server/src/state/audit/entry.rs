@@ -1,4 +1,4 @@
-//! [`Entry`]: one thing that somebody did or tried.
+//! [`AuditEntry`]: one action that somebody performed or attempted.
 
 use std::env;
 use std::net::IpAddr;
@@ -16,15 +16,15 @@ use crate::state::identity::Identity;
 /// Who did something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Actor {
-    /// `key`, `command` (of this machine's command line), `server`, or `nobody`
-    /// for somebody without a key that works.
+    /// `key`, `command` (of this machine's command line), `person` (who agreed in a
+    /// browser), `server`, or `nobody` for somebody without a key that works.
     #[serde(rename = "type")]
     #[schemars(rename = "type")]
     pub(crate) kind: String,
     /// The key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key_id: Option<String>,
-    /// What the key is called, or who ran the command.
+    /// The name of the key, or of the user who ran the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     /// The role of the key.
@@ -51,9 +51,16 @@ impl Actor {
         }
     }
 
-    /// Somebody without a key that works.
+    /// A client without a valid key.
     pub(crate) fn nobody(address: Option<IpAddr>) -> Self {
         Self { address: address.map(|address| address.to_string()), ..Self::of("nobody") }
+    }
+
+    /// A person who came back from a browser; without a name, one who agreed for the
+    /// whole tenant.
+    pub(crate) fn person(user: Option<&str>, address: Option<IpAddr>) -> Self {
+        let address = address.map(|address| address.to_string());
+        Self { name: user.map(str::to_owned), address, ..Self::of("person") }
     }
 
     /// Whoever runs a command on this machine.
@@ -74,30 +81,30 @@ pub(crate) struct Happened {
     pub(crate) actor: Actor,
     /// The name of the operation.
     pub(crate) action: String,
-    /// What it was done to.
+    /// The resource that was changed.
     pub(crate) target: Option<String>,
-    /// How it was answered, if it was a request.
+    /// The HTTP status, if it was a request.
     pub(crate) status: Option<u16>,
     pub(crate) details: Option<Value>,
 }
 
-/// One thing that somebody did or tried.
+/// One action that somebody performed or attempted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AuditEntry")]
-pub(crate) struct Entry {
-    /// From 1, without a gap.
+pub(crate) struct AuditEntry {
+    /// The sequence number, from 1 and without gaps.
     pub(crate) number: u64,
     /// When.
     #[schemars(with = "String")]
     pub(crate) at: Timestamp,
     /// Who.
     pub(crate) actor: Actor,
-    /// What: the name of the operation, such as `create_key`.
+    /// The action: the name of the operation, such as `create_key`.
     pub(crate) action: String,
-    /// What it was done to.
+    /// The resource that was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
-    /// The HTTP status of the answer: whether it was done.
+    /// The HTTP status of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<u16>,
     /// More about it.
@@ -105,11 +112,11 @@ pub(crate) struct Entry {
     pub(crate) details: Option<Value>,
     /// The hash of the entry before this one.
     pub(crate) previous: String,
-    /// The SHA-256 of this entry, as JSON without this field.
+    /// The SHA-256 hash of this entry, as JSON without this field.
     pub(crate) hash: String,
 }
 
-impl Entry {
+impl AuditEntry {
     /// The entry that follows the end of a chain.
     pub(super) fn after(head: &Head, at: Timestamp, happened: Happened) -> Result<Self, Error> {
         let Happened { actor, action, target, status, details } = happened;

@@ -53,7 +53,7 @@ async fn entries_of_several_servers_are_one_chain() {
     assert_eq!((checked.intact, checked.entries), (true, 100), "{checked:?}");
 }
 
-/// Whatever somebody does to an entry, it shows, and where.
+/// Any change of an entry is detected and located.
 #[tokio::test]
 async fn every_change_to_an_entry_is_found() {
     for field in ["at", "action", "target", "status", "actor", "details", "previous", "hash"] {
@@ -95,4 +95,18 @@ async fn a_note_of_the_end_that_is_behind_is_moved_on() {
     audit.add(&tenant, happened("next")).await.unwrap();
     let checked = audit.verify(&tenant).await.unwrap();
     assert_eq!((checked.intact, checked.entries), (true, 4), "{checked:?}");
+}
+
+#[tokio::test]
+async fn nobody_waits_for_what_another_tenant_writes() {
+    let (_, audit, tenant) = log(1).await;
+    let held = audit.turn(&tenant).await;
+    let soon = std::time::Duration::from_secs(5);
+    let other = TenantId::new("other");
+    tokio::time::timeout(soon, audit.add(&other, happened("theirs"))).await.unwrap().unwrap();
+    let waits = tokio::time::timeout(std::time::Duration::from_millis(50), audit.turn(&tenant));
+    assert!(waits.await.is_err());
+    drop(held);
+    audit.add(&tenant, happened("ours")).await.unwrap();
+    assert!(audit.writing.lock().len() <= 2);
 }

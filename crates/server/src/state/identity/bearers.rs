@@ -1,9 +1,9 @@
-//! Bearer tokens of an authorization server, for clients of the Model Context
-//! Protocol that log in with OAuth.
+//! OAuth 2.0 resource server for MCP clients: checks bearer tokens of an external
+//! authorization server.
 //!
-//! This server issues no tokens. It takes those that the operator's
-//! authorization server has signed for it: JSON Web Tokens (RFC 9068) with our
-//! address as audience. Their bearers may call tools, and nothing more.
+//! This server issues no tokens. It accepts JWT access tokens (RFC 9068) of the
+//! configured issuer with this server as audience. Their bearers may call tools, and
+//! nothing more.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ const MAX_SUBJECT: usize = 200;
 pub(crate) struct OAuthSettings {
     /// The authorization server.
     pub(crate) issuer: Option<String>,
-    /// What a token must be for; our own address if nobody says.
+    /// The audience of tokens; the server's own URL by default.
     pub(crate) audience: Option<String>,
     /// The claim that names the bearer's tenant.
     pub(crate) tenant_claim: Option<String>,
@@ -56,18 +56,18 @@ pub(crate) struct Bearers {
     audience: String,
     tenant_claim: Option<String>,
     outbound: Outbound,
-    keys: Mutex<Option<Known>>,
+    keys: Mutex<Option<KnownJwks>>,
     /// Held by the one who asks for keys.
     asking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct KnownJwks {
     keys: Arc<JwkSet>,
     since: Instant,
 }
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Deserialize)]
 struct Claims {
     sub: String,
@@ -164,11 +164,11 @@ impl Bearers {
         }
         let keys = Arc::new(self.ask().await?);
         let found = find(&keys, id);
-        *self.keys.lock() = Some(Known { keys, since: Instant::now() });
+        *self.keys.lock() = Some(KnownJwks { keys, since: Instant::now() });
         Ok(found)
     }
 
-    fn known(&self, life: Duration) -> Option<Known> {
+    fn known(&self, life: Duration) -> Option<KnownJwks> {
         self.keys.lock().clone().filter(|known| known.since.elapsed() < life)
     }
 

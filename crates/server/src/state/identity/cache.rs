@@ -1,10 +1,9 @@
-//! Keys that were just seen to work, so that a busy caller costs the database
-//! nothing.
+//! Cache of API keys that were valid a moment ago, so that a busy client causes no
+//! database reads.
 //!
-//! Whatever is here may be wrong for as long as a change takes to be heard of,
-//! and for [`TTL`] where it is not heard of at all. While the database cannot be
-//! asked, keys are believed for [`OUTAGE`]: nobody can revoke one then, and calls
-//! that only read go on.
+//! An entry may be stale until the change notification of a revocation arrives, and
+//! for [`TTL`] if it never does. While the database is unreachable, entries are
+//! trusted for [`OUTAGE`]: nobody can revoke a key then, and read-only calls go on.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use tokio::sync::broadcast::error::TryRecvError;
 use tokio::time::Instant;
 use windlass_store::Change;
 
-use super::key::{ApiKey, Hash};
+use super::key::{ApiKey, KeyHash};
 
 /// How long an entry is believed.
 const TTL: Duration = Duration::from_secs(5);
@@ -28,34 +27,34 @@ const OUTAGE: Duration = Duration::from_secs(15 * 60);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 const ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
-/// The keys that were just seen.
-pub(super) struct Cache(Mutex<State>);
+/// The cached keys.
+pub(super) struct KeyCache(Mutex<KeyCacheState>);
 
-struct State {
+struct KeyCacheState {
     space: &'static str,
-    entries: LruCache<Hash, (Arc<ApiKey>, Instant)>,
+    entries: LruCache<KeyHash, (Arc<ApiKey>, Instant)>,
     changes: Receiver<Change>,
-    /// How many changes of keys were heard of.
+    /// How many changes of keys were received.
     heard: u64,
     /// When the database could not be asked last.
     failed: Option<Instant>,
 }
 
-/// What had been heard of when something was read.
+/// The number of changes that were known at a read.
 #[derive(Clone, Copy)]
-pub(super) struct Heard(u64);
+pub(super) struct ChangeCount(u64);
 
-/// What is known of a hash.
-pub(super) enum Found {
+/// The result of a lookup.
+pub(super) enum CacheLookup {
     Key(Arc<ApiKey>),
     /// Nothing: the database has to be asked.
-    Nothing(Heard),
+    Nothing(ChangeCount),
 }
 
-impl Cache {
+impl KeyCache {
     /// Forgets keys of this space when they change.
     pub(super) fn new(space: &'static str, changes: Receiver<Change>) -> Self {
-        Self(Mutex::new(State {
+        Self(Mutex::new(KeyCacheState {
             space,
             entries: LruCache::new(ENTRIES),
             changes,
@@ -65,20 +64,20 @@ impl Cache {
     }
 
     /// The key with this hash.
-    pub(super) fn get(&self, hash: &Hash) -> Found {
+    pub(super) fn get(&self, hash: &KeyHash) -> CacheLookup {
         let mut state = self.0.lock();
         state.listen();
         let fails = state.failed.is_some_and(|last| last.elapsed() < ASK_AGAIN);
         let believed = if fails { OUTAGE } else { TTL };
         match state.entries.get(hash) {
-            Some((key, read)) if read.elapsed() < believed => Found::Key(Arc::clone(key)),
-            _ => Found::Nothing(Heard(state.heard)),
+            Some((key, read)) if read.elapsed() < believed => CacheLookup::Key(Arc::clone(key)),
+            _ => CacheLookup::Nothing(ChangeCount(state.heard)),
         }
     }
 
     /// The key with this hash as it was known before the database could not be
     /// asked.
-    pub(super) fn in_outage(&self, hash: &Hash) -> Option<Arc<ApiKey>> {
+    pub(super) fn in_outage(&self, hash: &KeyHash) -> Option<Arc<ApiKey>> {
         let mut state = self.0.lock();
         state.listen();
         state.failed = Some(Instant::now());
@@ -86,9 +85,9 @@ impl Cache {
         (read.elapsed() < OUTAGE).then(|| Arc::clone(key))
     }
 
-    /// Remembers what was read after [`Cache::get`], unless a change was heard of
+    /// Remembers what was read after [`KeyCache::get`], unless a change was heard of
     /// in between: what was read may be from before it.
-    pub(super) fn put(&self, hash: Hash, key: Arc<ApiKey>, Heard(before): Heard) {
+    pub(super) fn put(&self, hash: KeyHash, key: Arc<ApiKey>, ChangeCount(before): ChangeCount) {
         let mut state = self.0.lock();
         state.listen();
         if state.heard == before {
@@ -97,7 +96,7 @@ impl Cache {
     }
 }
 
-impl State {
+impl KeyCacheState {
     /// Drops what has changed; everything, where changes were missed.
     fn listen(&mut self) {
         loop {

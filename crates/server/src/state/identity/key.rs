@@ -1,4 +1,4 @@
-//! One key: its text, and what is kept of it.
+//! One API key: its text, and the document that is stored for it.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -33,19 +33,19 @@ pub(crate) struct ApiKey {
     pub(crate) name: Arc<str>,
     /// What it allows.
     pub(crate) role: Role,
-    /// Which tools its bearer sees; all where nobody said.
+    /// The tools that it sees; all if unset.
     pub(crate) tools: Option<ToolView>,
-    /// On whose behalf its bearer calls, where somebody said.
+    /// The user on whose behalf it calls, if it is restricted.
     pub(crate) user: Option<UserBinding>,
     /// The beginning of its text, such as `wl_3kTz90aB`.
     pub(crate) prefix: String,
-    /// When it was made.
+    /// When it was created.
     pub(crate) created_at: Timestamp,
     /// When its text was last replaced.
     pub(crate) rotated_at: Option<Timestamp>,
-    /// When it stops working.
+    /// When it expires.
     pub(crate) expires_at: Option<Timestamp>,
-    /// When it was last used, to the minute.
+    /// When it was last used, accurate to a minute.
     pub(crate) last_used_at: Option<Timestamp>,
     /// When it was revoked, if it was.
     pub(crate) revoked_at: Option<Timestamp>,
@@ -70,7 +70,7 @@ impl ApiKey {
     }
 }
 
-/// A key that was just made, and its text, which nobody will see again.
+/// A new key and its text, which is shown only once.
 pub(crate) struct NewKey {
     pub(crate) key: ApiKey,
     pub(crate) text: Secret,
@@ -78,7 +78,7 @@ pub(crate) struct NewKey {
 
 /// A key as it is kept.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Stored {
+pub(super) struct StoredKey {
     pub(super) name: String,
     pub(super) role: Role,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub(super) struct Stored {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) user: Option<UserBinding>,
     pub(super) prefix: String,
-    pub(super) hash: Hash,
+    pub(super) hash: KeyHash,
     pub(super) created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rotated_at: Option<Timestamp>,
@@ -96,7 +96,7 @@ pub(super) struct Stored {
     pub(super) revoked_at: Option<Timestamp>,
 }
 
-impl Stored {
+impl StoredKey {
     /// What a document says. It belongs to the tenant of the document.
     pub(super) fn read(document: &Document) -> Result<Self, Error> {
         Self::deserialize(&document.body).map_err(|_| {
@@ -126,9 +126,9 @@ impl Stored {
 /// The hash of a key's text. In hexadecimal digits it is also the alias by which
 /// a key is found.
 #[derive(Clone, Copy, Eq)]
-pub(super) struct Hash([u8; 32]);
+pub(super) struct KeyHash([u8; 32]);
 
-impl Hash {
+impl KeyHash {
     /// The hash of a text that can be a key's; none where it cannot, so that
     /// nobody looks for it.
     pub(super) fn of(text: &str) -> Option<Self> {
@@ -159,13 +159,13 @@ impl Hash {
     }
 }
 
-impl Serialize for Hash {
+impl Serialize for KeyHash {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&self.to_hex())
     }
 }
 
-impl<'de> Deserialize<'de> for Hash {
+impl<'de> Deserialize<'de> for KeyHash {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let hex = String::deserialize(from)?;
         Self::from_hex(&hex).ok_or_else(|| D::Error::custom("not a hash in hexadecimal digits"))
@@ -173,13 +173,13 @@ impl<'de> Deserialize<'de> for Hash {
 }
 
 /// How long a comparison takes does not tell how much is right.
-impl PartialEq for Hash {
+impl PartialEq for KeyHash {
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }
 
-impl std::hash::Hash for Hash {
+impl std::hash::Hash for KeyHash {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.0.hash(state);
     }
@@ -217,23 +217,23 @@ mod tests {
         let foreign = text.replacen(&prefix, "wl_中中aa", 1);
         for wrong in ["", "wl_", "wl__", &text[..54], &longer, &other, &foreign, &prefix, "wl_a_b"]
         {
-            assert!(Hash::of(wrong).is_none(), "{wrong}");
+            assert!(KeyHash::of(wrong).is_none(), "{wrong}");
         }
         assert!(!is_key(&"_".repeat(55)));
     }
 
     #[test]
     fn hashes_are_those_of_sha_256() {
-        let hash = Hash::digest("abc");
+        let hash = KeyHash::digest("abc");
         assert_eq!(
             hash.to_hex(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
-        assert!(hash == Hash::digest("abc") && hash != Hash::digest("abd"));
-        assert!(Hash::from_hex(&hash.to_hex()) == Some(hash));
+        assert!(hash == KeyHash::digest("abc") && hash != KeyHash::digest("abd"));
+        assert!(KeyHash::from_hex(&hash.to_hex()) == Some(hash));
         let whole = hash.to_hex();
         for wrong in ["", "ba", &whole[1..], &whole.replace('b', "g"), &whole.replace("ba", "+a")] {
-            assert!(Hash::from_hex(wrong).is_none(), "{wrong}");
+            assert!(KeyHash::from_hex(wrong).is_none(), "{wrong}");
         }
     }
 }

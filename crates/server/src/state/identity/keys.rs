@@ -1,4 +1,4 @@
-//! [`Keys`]: makes, checks and revokes API keys.
+//! [`ApiKeys`]: creates, checks and revokes API keys.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use windlass::{Error, ErrorKind, TenantId};
 use windlass_store::{Document, Documents, Expect, Put};
 
-use super::cache::{Cache, Found};
-use super::key::{self, ApiKey, Hash, NewKey, Stored};
+use super::cache::{CacheLookup, KeyCache};
+use super::key::{self, ApiKey, KeyHash, NewKey, StoredKey};
 use super::{Identity, Role, TENANT_NAME, ToolView, UserBinding, is_tenant_name};
 use crate::random;
-use crate::state::uses::Uses;
+use crate::state::last_used::LastUsed;
 
 /// Where keys are kept.
 const SPACE: &str = crate::state::quota::API_KEYS;
@@ -25,44 +25,44 @@ const MAX_NAME: usize = 200;
 /// How often a change is tried where others change the same key.
 const ATTEMPTS: usize = 16;
 
-/// A key to be made.
+/// A key to create.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyRequest {
-    /// What people call it.
+    /// A display name.
     pub(crate) name: String,
     /// What it allows.
     pub(crate) role: Role,
-    /// When it stops working.
+    /// When it expires.
     pub(crate) expires_at: Option<Timestamp>,
-    /// Which tools its bearer sees; all where nobody says.
+    /// The tools that it sees; all if unset.
     pub(crate) tools: Option<ToolView>,
-    /// On whose behalf its bearer calls, where somebody says.
+    /// The user on whose behalf it calls, if it is restricted.
     pub(crate) user: Option<UserBinding>,
 }
 
 /// The API keys of all tenants.
-pub(crate) struct Keys {
+pub(crate) struct ApiKeys {
     documents: Arc<dyn Documents>,
-    cache: Cache,
-    uses: Uses,
+    cache: KeyCache,
+    uses: LastUsed,
 }
 
-impl Keys {
+impl ApiKeys {
     /// The keys that are kept here. Needs a runtime, which notes when keys are
     /// used.
     pub(crate) fn new(documents: Arc<dyn Documents>) -> Self {
-        let cache = Cache::new(SPACE, documents.changes());
-        let uses = Uses::new(Arc::clone(&documents), USES);
+        let cache = KeyCache::new(SPACE, documents.changes());
+        let uses = LastUsed::new(Arc::clone(&documents), USES);
         Self { documents, cache, uses }
     }
 
     /// Who holds the key with this text; nobody where it is unknown, revoked or
     /// has expired. Which of these it is, the bearer is not told.
     pub(crate) async fn verify(&self, text: &str) -> Result<Option<Identity>, Error> {
-        let Some(hash) = Hash::of(text) else { return Ok(None) };
+        let Some(hash) = KeyHash::of(text) else { return Ok(None) };
         let key = match self.cache.get(&hash) {
-            Found::Key(key) => key,
-            Found::Nothing(heard) => {
+            CacheLookup::Key(key) => key,
+            CacheLookup::Nothing(heard) => {
                 let found = match self.find(&hash).await {
                     Ok(found) => found.map(Arc::new),
                     Err(error) => {
@@ -101,7 +101,7 @@ impl Keys {
     /// several servers that start at once, one gets it.
     pub(crate) async fn create_first(&self) -> Result<Option<NewKey>, Error> {
         for document in self.documents.all(SPACE).await? {
-            if Stored::read(&document)?.role == Role::Admin {
+            if StoredKey::read(&document)?.role == Role::Admin {
                 return Ok(None);
             }
         }
@@ -151,7 +151,7 @@ impl Keys {
 
     /// Makes a key stop working, on all servers. It stays in the list.
     pub(crate) async fn revoke(&self, tenant: &TenantId, id: &str) -> Result<ApiKey, Error> {
-        let revoke = |stored: &mut Stored| {
+        let revoke = |stored: &mut StoredKey| {
             stored.revoked_at.get_or_insert_with(Timestamp::now);
             Ok(())
         };
@@ -162,13 +162,13 @@ impl Keys {
     /// cannot have that makes a second key and revokes the first.
     pub(crate) async fn rotate(&self, tenant: &TenantId, id: &str) -> Result<NewKey, Error> {
         let (text, prefix) = key::new_text()?;
-        let rotate = |stored: &mut Stored| {
+        let rotate = |stored: &mut StoredKey| {
             if stored.revoked_at.is_some() {
                 let why = format!("the key `{id}` was revoked; make a new one");
                 return Err(Error::new(ErrorKind::Denied, why));
             }
             stored.prefix.clone_from(&prefix);
-            stored.hash = Hash::digest(text.expose());
+            stored.hash = KeyHash::digest(text.expose());
             stored.rotated_at = Some(Timestamp::now());
             Ok(())
         };
@@ -176,11 +176,11 @@ impl Keys {
         Ok(NewKey { key, text })
     }
 
-    async fn find(&self, hash: &Hash) -> Result<Option<ApiKey>, Error> {
+    async fn find(&self, hash: &KeyHash) -> Result<Option<ApiKey>, Error> {
         let Some(document) = self.documents.find(SPACE, &hash.to_hex()).await? else {
             return Ok(None);
         };
-        let stored = Stored::read(&document)?;
+        let stored = StoredKey::read(&document)?;
         // The alias led here; what the key itself says decides.
         let same = stored.hash == *hash;
         Ok(same.then(|| stored.describe(document.tenant, document.id)))
@@ -202,13 +202,13 @@ impl Keys {
             checked_name(user)?;
         }
         let (text, prefix) = key::new_text()?;
-        let stored = Stored {
+        let stored = StoredKey {
             name,
             role: request.role,
             tools: request.tools,
             user: request.user,
             prefix,
-            hash: Hash::digest(text.expose()),
+            hash: KeyHash::digest(text.expose()),
             created_at: now,
             rotated_at: None,
             expires_at: request.expires_at,
@@ -224,11 +224,11 @@ impl Keys {
         &self,
         tenant: &TenantId,
         id: &str,
-        change: impl Fn(&mut Stored) -> Result<(), Error>,
+        change: impl Fn(&mut StoredKey) -> Result<(), Error>,
     ) -> Result<ApiKey, Error> {
         for _ in 0..ATTEMPTS {
             let document = self.document(tenant, id).await?;
-            let mut stored = Stored::read(&document)?;
+            let mut stored = StoredKey::read(&document)?;
             change(&mut stored)?;
             let put = to_put(tenant, id, &stored)?;
             if self.documents.put(put, Expect::Version(document.version)).await?.is_some() {
@@ -251,10 +251,10 @@ pub(crate) fn works(document: &Document) -> bool {
 }
 
 fn read(document: &Document) -> Result<ApiKey, Error> {
-    Ok(Stored::read(document)?.describe(document.tenant.clone(), document.id.clone()))
+    Ok(StoredKey::read(document)?.describe(document.tenant.clone(), document.id.clone()))
 }
 
-fn to_put(tenant: &TenantId, id: &str, stored: &Stored) -> Result<Put, Error> {
+fn to_put(tenant: &TenantId, id: &str, stored: &StoredKey) -> Result<Put, Error> {
     let alias = Some(stored.hash.to_hex());
     Ok(Put { alias, ..Put::of(SPACE, tenant.clone(), id, stored)? })
 }

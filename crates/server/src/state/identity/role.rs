@@ -1,4 +1,4 @@
-//! What a key allows.
+//! Roles and their permissions.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub(crate) enum Role {
 
 /// Something that a request wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Action {
+pub(crate) enum Permission {
     /// See which tools, groups and providers there are.
     ReadTools,
     /// See calls, events, statistics and limits.
@@ -52,7 +52,7 @@ pub(crate) enum Action {
     Administer,
 }
 
-impl Action {
+impl Permission {
     /// Whether it concerns all tenants. Then only the tenant that the
     /// installation begins with may do it.
     pub(crate) const fn concerns_all(self) -> bool {
@@ -61,7 +61,7 @@ impl Action {
 
     /// The roles that may do it, in words.
     pub(crate) fn roles(self) -> String {
-        let own = |(own, _): &&(Action, &[Role])| *own == self;
+        let own = |(own, _): &&(Permission, &[Role])| *own == self;
         let roles = PERMISSIONS.iter().find(own).map(|(_, roles)| *roles);
         let names: Vec<_> = roles.unwrap_or_default().iter().map(|role| role.name()).collect();
         match self.concerns_all() {
@@ -73,26 +73,26 @@ impl Action {
 
 use Role::{Admin, Caller, Operator, Viewer};
 
-/// Who may do what. What is not here nobody may.
-const PERMISSIONS: [(Action, &[Role]); 13] = [
-    (Action::ReadTools, &[Viewer, Caller, Operator, Admin]),
-    (Action::ReadCalls, &[Viewer, Caller, Operator, Admin]),
-    (Action::CallTools, &[Caller, Operator, Admin]),
-    (Action::CancelCalls, &[Operator, Admin]),
-    (Action::DeleteFiles, &[Admin]),
-    (Action::ActForUsers, &[Operator, Admin]),
-    (Action::Approve, &[Operator, Admin]),
-    (Action::ReadCredentials, &[Operator, Admin]),
-    (Action::WriteCredentials, &[Operator, Admin]),
-    (Action::WriteTools, &[Operator, Admin]),
-    (Action::ManageKeys, &[Admin]),
-    (Action::Observe, &[Viewer, Caller, Operator, Admin]),
-    (Action::Administer, &[Admin]),
+/// The permissions of each role; everything else is denied.
+const PERMISSIONS: [(Permission, &[Role]); 13] = [
+    (Permission::ReadTools, &[Viewer, Caller, Operator, Admin]),
+    (Permission::ReadCalls, &[Viewer, Caller, Operator, Admin]),
+    (Permission::CallTools, &[Caller, Operator, Admin]),
+    (Permission::CancelCalls, &[Operator, Admin]),
+    (Permission::DeleteFiles, &[Admin]),
+    (Permission::ActForUsers, &[Operator, Admin]),
+    (Permission::Approve, &[Operator, Admin]),
+    (Permission::ReadCredentials, &[Operator, Admin]),
+    (Permission::WriteCredentials, &[Operator, Admin]),
+    (Permission::WriteTools, &[Operator, Admin]),
+    (Permission::ManageKeys, &[Admin]),
+    (Permission::Observe, &[Viewer, Caller, Operator, Admin]),
+    (Permission::Administer, &[Admin]),
 ];
 
 impl Role {
     /// Whether the role allows this.
-    pub(crate) fn may(self, action: Action) -> bool {
+    pub(crate) fn may(self, action: Permission) -> bool {
         PERMISSIONS.iter().any(|(own, roles)| *own == action && roles.contains(&self))
     }
 
@@ -131,12 +131,12 @@ mod tests {
         }
         assert_eq!(allowed(Admin).len(), PERMISSIONS.len());
         for (role, action, may) in [
-            (Viewer, Action::CallTools, false),
-            (Caller, Action::WriteTools, false),
-            (Caller, Action::ReadCredentials, false),
-            (Operator, Action::ManageKeys, false),
-            (Operator, Action::WriteTools, true),
-            (Admin, Action::ManageKeys, true),
+            (Viewer, Permission::CallTools, false),
+            (Caller, Permission::WriteTools, false),
+            (Caller, Permission::ReadCredentials, false),
+            (Operator, Permission::ManageKeys, false),
+            (Operator, Permission::WriteTools, true),
+            (Admin, Permission::ManageKeys, true),
         ] {
             assert_eq!(role.may(action), may, "{role} {action:?}");
         }

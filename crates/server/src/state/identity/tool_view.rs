@@ -1,5 +1,5 @@
-//! [`ToolView`]: the part of a tenant's tools that the bearer of a key sees, and of
-//! its prompts and resources.
+//! [`ToolView`]: which of a tenant's tools, prompts and resources the bearer of a key
+//! sees.
 
 use std::sync::Arc;
 

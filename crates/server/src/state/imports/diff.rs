@@ -1,24 +1,24 @@
-//! What another import changes.
+//! The difference between two imports of the same provider.
 
 use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 use windlass::ToolSpec;
 
-use super::{Kept, KeptTool};
+use super::{ImportedProvider, StoredTool};
 
 /// What was added, removed and changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Diff {
+pub(crate) struct ImportDiff {
     pub(crate) added: Vec<String>,
     pub(crate) removed: Vec<String>,
-    pub(crate) changed: Vec<Changed>,
+    pub(crate) changed: Vec<ChangedTool>,
     pub(crate) unchanged: usize,
 }
 
 /// A tool that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedTool {
     pub(crate) name: String,
     pub(crate) operation: String,
     /// Which parts of it: `name`, `description`, `input`, `output`, `request`,
@@ -26,14 +26,14 @@ pub(crate) struct Changed {
     pub(crate) parts: Vec<&'static str>,
 }
 
-/// The tools of an earlier import.
-pub(super) struct Known<'k> {
-    by_operation: HashMap<&'k str, &'k KeptTool>,
-    by_name: HashMap<&'k str, &'k KeptTool>,
+/// The tools of the previous import.
+pub(super) struct EarlierTools<'k> {
+    by_operation: HashMap<&'k str, &'k StoredTool>,
+    by_name: HashMap<&'k str, &'k StoredTool>,
 }
 
-impl<'k> Known<'k> {
-    pub(super) fn of(kept: &'k Kept) -> Self {
+impl<'k> EarlierTools<'k> {
+    pub(super) fn of(kept: &'k ImportedProvider) -> Self {
         let tools = &kept.tools;
         Self {
             by_operation: tools.iter().map(|tool| (tool.operation.as_str(), tool)).collect(),
@@ -43,16 +43,16 @@ impl<'k> Known<'k> {
 
     /// What a tool comes in place of: the one of its operation, which keeps its
     /// place when a name changes, else the one of its name, which models call.
-    pub(super) fn before(&self, tool: &KeptTool) -> Option<&'k KeptTool> {
+    pub(super) fn before(&self, tool: &StoredTool) -> Option<&'k StoredTool> {
         let same = self.by_operation.get(tool.operation.as_str());
         same.or_else(|| self.by_name.get(tool.spec.name.as_str())).copied()
     }
 }
 
-impl Diff {
+impl ImportDiff {
     /// Compares two imports.
-    pub(super) fn between(old: &Kept, new: &Kept) -> Self {
-        let known = Known::of(old);
+    pub(super) fn between(old: &ImportedProvider, new: &ImportedProvider) -> Self {
+        let known = EarlierTools::of(old);
         let mut diff = Self::default();
         for tool in &new.tools {
             let Some(before) = known.before(tool) else {
@@ -63,7 +63,7 @@ impl Diff {
             if parts.is_empty() {
                 diff.unchanged += 1;
             } else {
-                diff.changed.push(Changed {
+                diff.changed.push(ChangedTool {
                     name: tool.spec.name.to_string(),
                     operation: tool.operation.clone(),
                     parts,
@@ -72,7 +72,7 @@ impl Diff {
         }
         let still: BTreeSet<&str> =
             new.tools.iter().flat_map(|tool| [&*tool.operation, tool.spec.name.as_str()]).collect();
-        let is_gone = |tool: &&KeptTool| {
+        let is_gone = |tool: &&StoredTool| {
             !still.contains(&*tool.operation) && !still.contains(tool.spec.name.as_str())
         };
         let removed = old.tools.iter().filter(is_gone);

@@ -1,4 +1,4 @@
-//! Documents from files and addresses.
+//! Reads API documents from files and URLs.
 
 use std::fs;
 use std::io::Read;
@@ -8,10 +8,10 @@ use windlass::{Error, ErrorKind};
 use windlass_executors::outbound::{Outbound, Request};
 use windlass_executors::rest::Limits;
 
-use super::Source;
+use super::ApiDocument;
 
 /// Gets a document through the guard.
-pub(crate) async fn fetch(outbound: &Outbound, url: &str) -> Result<Source, Error> {
+pub(crate) async fn fetch(outbound: &Outbound, url: &str) -> Result<ApiDocument, Error> {
     let most = Limits::default().file_bytes as u64;
     let request = Request::parse(axum::http::Method::GET, url)?
         .header("accept", "application/json, application/yaml, text/yaml, */*;q=0.5")?
@@ -21,7 +21,7 @@ pub(crate) async fn fetch(outbound: &Outbound, url: &str) -> Result<Source, Erro
     let text = String::from_utf8(answer.bytes().await?.to_vec())
         .map_err(|_| Error::new(ErrorKind::InvalidDefinition, "the document is not UTF-8 text"))?;
     // Where a redirect led is where relative addresses begin.
-    Ok(Source { text, url: Some(from), folder: None })
+    Ok(ApiDocument { text, url: Some(from), folder: None })
 }
 
 /// Reads a file that a document of this folder refers to. A link that leads out

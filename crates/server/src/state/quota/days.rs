@@ -1,9 +1,9 @@
-//! Counts of a day, kept so that they outlive a server, and shared with the
-//! others on its database.
+//! Daily counters, which survive a restart and are shared by the servers on a
+//! database.
 //!
-//! Each server writes what it has counted into documents of its own, every few
-//! seconds, and reads those of the others. What was counted since the last time is
-//! lost with a server that is killed.
+//! Each server writes its own counters into its own documents every few seconds, and
+//! reads those of the others. A server that is killed loses the counts since its last
+//! write.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ const EVERY: Duration = Duration::from_secs(5);
 /// How long it is kept: past the end of its day, whatever the clocks of others say.
 const LIFE: Duration = Duration::from_secs(48 * 60 * 60);
 
-type Uses = Vec<(TenantId, Option<Arc<str>>, QuotaUse)>;
+type DayUses = Vec<(TenantId, Option<Arc<str>>, QuotaUse)>;
 
 /// What a server has counted for a tenant on a day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Counted {
+struct DayCount {
     day: String,
     server: String,
     calls: u64,
@@ -38,7 +38,7 @@ pub(crate) struct DaySharer {
     engine: Engine,
     documents: Arc<dyn Documents>,
     server: String,
-    written: HashMap<TenantId, Counted>,
+    written: HashMap<TenantId, DayCount>,
 }
 
 impl DaySharer {
@@ -54,7 +54,7 @@ impl DaySharer {
         sharer
     }
 
-    /// Goes on until it is told to stop, and writes a last time.
+    /// Runs until it is stopped, and writes a last time.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             tokio::select! {
@@ -84,9 +84,9 @@ impl DaySharer {
             self.written.insert(tenant, counted);
         }
         self.written.retain(|_, counted| counted.day == today);
-        let mut elsewhere = Uses::new();
+        let mut elsewhere = DayUses::new();
         for document in self.documents.all(SPACE).await? {
-            let Ok(counted) = Counted::deserialize(&document.body) else { continue };
+            let Ok(counted) = DayCount::deserialize(&document.body) else { continue };
             if counted.day == today && counted.server != self.server {
                 elsewhere.extend(uses(&document.tenant, &counted));
             }
@@ -101,13 +101,13 @@ fn today() -> String {
 }
 
 /// What is written for each tenant.
-fn own(uses: &Uses, day: &str, server: &str) -> HashMap<TenantId, Counted> {
-    let mut tenants: HashMap<TenantId, Counted> = HashMap::new();
+fn own(uses: &DayUses, day: &str, server: &str) -> HashMap<TenantId, DayCount> {
+    let mut tenants: HashMap<TenantId, DayCount> = HashMap::new();
     for (tenant, key, used) in uses {
-        let counted = tenants.entry(tenant.clone()).or_insert_with(|| Counted {
+        let counted = tenants.entry(tenant.clone()).or_insert_with(|| DayCount {
             day: day.to_owned(),
             server: server.to_owned(),
-            ..Counted::default()
+            ..DayCount::default()
         });
         match key {
             None => (counted.calls, counted.cost) = (used.in_day, used.cost),
@@ -119,7 +119,7 @@ fn own(uses: &Uses, day: &str, server: &str) -> HashMap<TenantId, Counted> {
     tenants
 }
 
-fn uses(tenant: &TenantId, counted: &Counted) -> Uses {
+fn uses(tenant: &TenantId, counted: &DayCount) -> DayUses {
     let used = |(in_day, cost)| QuotaUse { in_minute: 0, in_day, cost };
     let keys = counted.keys.iter().map(|(key, counts)| (Some(key.as_str().into()), *counts));
     let all = keys.chain([(None, (counted.calls, counted.cost))]);

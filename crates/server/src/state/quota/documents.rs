@@ -1,7 +1,7 @@
-//! [`CheckedDocuments`]: documents that keep to the quotas of their tenants.
+//! [`CheckedDocuments`]: a document store that enforces the quotas of tenants.
 //!
-//! Whatever makes a provider, a credential or an approval keeps it as a document, so this is
-//! the one place to count them, whichever way they come.
+//! Every provider, credential and pending approval is kept as a document, so this is
+//! the one place to count them, whichever route creates them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use windlass_store::{
     Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, Put, SpaceSize,
 };
 
-use super::{FILES, Quotas, Stored, What, Whose};
+use super::{FILES, NewResource, QuotaHolder, StoredResource, TenantQuotas};
 use crate::state::identity::works;
 
 /// Where calls are kept that wait for a person.
 pub(crate) const APPROVALS: &str = "approvals";
 /// Where credentials are kept.
 pub(crate) const CREDENTIALS: &str = "credentials";
-/// Where it is kept what was said to agents.
+/// The document space of agents' conversations.
 pub(crate) const CONVERSATIONS: &str = "agent_conversations";
 /// Where consents that are under way are kept.
 pub(crate) const CONSENTS: &str = "consents";
@@ -51,14 +51,14 @@ impl FileCount {
 
 /// How many files a tenant has.
 #[derive(Clone)]
-pub(crate) struct Files {
+pub(crate) struct FileCounts {
     pub(crate) all: FileCount,
     /// By the key that uploaded them.
     keys: HashMap<String, FileCount>,
     counted: Instant,
 }
 
-impl Files {
+impl FileCounts {
     /// Those that a key uploaded.
     pub(crate) fn of_key(&self, key: &str) -> FileCount {
         self.keys.get(key).copied().unwrap_or_default()
@@ -73,19 +73,19 @@ impl Files {
     }
 }
 
-impl Quotas {
+impl TenantQuotas {
     /// How many files a tenant has, and how large they are.
     pub(crate) async fn files_of(
         &self,
         documents: &dyn Documents,
         tenant: &TenantId,
-    ) -> Result<Files, Error> {
+    ) -> Result<FileCounts, Error> {
         let known = self.files.lock().get(tenant).cloned();
         if let Some(known) = known.filter(|known| known.counted.elapsed() < BELIEVED) {
             return Ok(known);
         }
         let (all, keys) = (FileCount::default(), HashMap::new());
-        let mut files = Files { all, keys, counted: Instant::now() };
+        let mut files = FileCounts { all, keys, counted: Instant::now() };
         for file in documents.of_tenant(FILES, tenant, "").await? {
             files.add(&file.body);
         }
@@ -100,46 +100,48 @@ impl Quotas {
     pub(crate) async fn kept(
         &self,
         documents: &dyn Documents,
-        what: Stored,
+        what: StoredResource,
         tenant: &TenantId,
         key: Option<&str>,
     ) -> Result<SpaceSize, Error> {
         let space = match what {
-            Stored::Providers => PROVIDERS,
-            Stored::Credentials => CREDENTIALS,
-            Stored::Approvals => APPROVALS,
-            Stored::Conversations | Stored::ConversationBytes => CONVERSATIONS,
-            Stored::Consents => CONSENTS,
-            Stored::ApiKeys => {
+            StoredResource::Providers => PROVIDERS,
+            StoredResource::Credentials => CREDENTIALS,
+            StoredResource::Approvals => APPROVALS,
+            StoredResource::Conversations | StoredResource::ConversationBytes => CONVERSATIONS,
+            StoredResource::Consents => CONSENTS,
+            StoredResource::ApiKeys => {
                 let count = working(&documents.of_tenant(API_KEYS, tenant, "").await?);
                 return Ok(SpaceSize { count, ..SpaceSize::default() });
             }
-            Stored::DocumentBytes => {
+            StoredResource::DocumentBytes => {
                 let providers = documents.size_of(PROVIDERS, tenant, key).await?;
                 let tools = documents.size_of(TOOLS, tenant, key).await?;
                 return Ok(SpaceSize { bytes: providers.bytes + tools.bytes, ..providers });
             }
-            Stored::Tools | Stored::Files | Stored::FileBytes => return Ok(SpaceSize::default()),
+            StoredResource::Tools | StoredResource::Files | StoredResource::FileBytes => {
+                return Ok(SpaceSize::default());
+            }
         };
         documents.size_of(space, tenant, key).await
     }
 
-    /// Whether a tenant, and whoever makes it, may have so much more of something.
+    /// Checks the quotas of a tenant and of its key for a new resource.
     async fn allow(
         &self,
         documents: &dyn Documents,
-        what: Stored,
+        what: StoredResource,
         (tenant, owner): (&TenantId, Option<&str>),
         more: u64,
     ) -> Result<(), Error> {
         let all = self.kept(documents, what, tenant, None).await?;
         let wanted = what.of(&all) + more;
-        what.within(Whose::Tenant(tenant), wanted, &self.settings, all.first_end)?;
+        what.within(QuotaHolder::Tenant(tenant), wanted, &self.settings, all.first_end)?;
         // A key has no more than its tenant, which is often enough to know.
         let most = what.most_of_key(&self.settings).unwrap_or(u64::MAX);
         let Some(owner) = owner.filter(|_| wanted > most) else { return Ok(()) };
         let own = self.kept(documents, what, tenant, Some(owner)).await?;
-        what.within(Whose::Key(owner), what.of(&own) + more, &self.settings, own.first_end)
+        what.within(QuotaHolder::Key(owner), what.of(&own) + more, &self.settings, own.first_end)
     }
 
     /// Whether somebody may begin one more conversation that is kept. It is kept
@@ -150,7 +152,7 @@ impl Quotas {
         tenant: &TenantId,
         owner: Option<&str>,
     ) -> Result<(), Error> {
-        for what in [Stored::Conversations, Stored::ConversationBytes] {
+        for what in [StoredResource::Conversations, StoredResource::ConversationBytes] {
             self.allow(documents, what, (tenant, owner), 1).await?;
         }
         Ok(())
@@ -165,11 +167,11 @@ fn working(keys: &[Document]) -> u64 {
 /// Documents that keep to the quotas of their tenants.
 pub(crate) struct CheckedDocuments {
     inner: Arc<dyn Documents>,
-    quotas: Arc<Quotas>,
+    quotas: Arc<TenantQuotas>,
 }
 
 impl CheckedDocuments {
-    pub(crate) fn new(inner: Arc<dyn Documents>, quotas: Arc<Quotas>) -> Arc<Self> {
+    pub(crate) fn new(inner: Arc<dyn Documents>, quotas: Arc<TenantQuotas>) -> Arc<Self> {
         Arc::new(Self { inner, quotas })
     }
 
@@ -177,13 +179,15 @@ impl CheckedDocuments {
     async fn allow(&self, put: &Put) -> Result<(), Error> {
         let before = self.inner.get(put.space, &put.tenant, &put.id).await?;
         let (count, bytes) = match put.space {
-            APPROVALS => (Some(Stored::Approvals), None),
-            CREDENTIALS => (Some(Stored::Credentials), None),
-            CONSENTS => (Some(Stored::Consents), None),
-            API_KEYS => (Some(Stored::ApiKeys), None),
-            CONVERSATIONS => (Some(Stored::Conversations), Some(Stored::ConversationBytes)),
-            PROVIDERS => (Some(Stored::Providers), Some(Stored::DocumentBytes)),
-            _ => (None, Some(Stored::DocumentBytes)),
+            APPROVALS => (Some(StoredResource::Approvals), None),
+            CREDENTIALS => (Some(StoredResource::Credentials), None),
+            CONSENTS => (Some(StoredResource::Consents), None),
+            API_KEYS => (Some(StoredResource::ApiKeys), None),
+            CONVERSATIONS => {
+                (Some(StoredResource::Conversations), Some(StoredResource::ConversationBytes))
+            }
+            PROVIDERS => (Some(StoredResource::Providers), Some(StoredResource::DocumentBytes)),
+            _ => (None, Some(StoredResource::DocumentBytes)),
         };
         // Whoever made it has it, whoever changes it.
         let owner = match &before {
@@ -279,7 +283,7 @@ impl Documents for CheckedDocuments {
         match put.space {
             APPROVALS | CREDENTIALS | CONVERSATIONS | CONSENTS | API_KEYS | PROVIDERS | TOOLS => {
                 Box::pin(async move {
-                    let _turn = self.quotas.making(&put.tenant, What::Document).await;
+                    let _turn = self.quotas.making(&put.tenant, NewResource::Document).await;
                     self.allow(&put).await?;
                     if put.space == API_KEYS {
                         self.forget_old_keys(&put.tenant).await?;

@@ -1,4 +1,4 @@
-//! What is kept, and how much of it a tenant and a key may have.
+//! Storage quotas: how many resources a tenant and a key may keep.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use windlass_store::SpaceSize;
 
 use super::{NarrowQuotas, QuotaSettings};
 
-/// What is kept.
+/// What is limited in number or size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub(crate) enum StoredResource {
     Tools,
     Providers,
     DocumentBytes,
@@ -26,12 +26,12 @@ pub(crate) enum Stored {
 
 /// Whose it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Whose<'a> {
+pub(crate) enum QuotaHolder<'a> {
     Tenant(&'a TenantId),
     Key(&'a str),
 }
 
-impl fmt::Display for Whose<'_> {
+impl fmt::Display for QuotaHolder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tenant(tenant) => write!(f, "the tenant `{tenant}`"),
@@ -40,7 +40,7 @@ impl fmt::Display for Whose<'_> {
     }
 }
 
-impl Stored {
+impl StoredResource {
     pub(crate) const ALL: [Self; 11] = [
         Self::Tools,
         Self::Providers,
@@ -139,14 +139,14 @@ impl Stored {
     /// what there is expires.
     pub(super) fn within(
         self,
-        whose: Whose<'_>,
+        whose: QuotaHolder<'_>,
         wanted: u64,
         settings: &QuotaSettings,
         end: Option<Timestamp>,
     ) -> Result<(), Error> {
         let most = match whose {
-            Whose::Tenant(_) => self.most(settings),
-            Whose::Key(_) => self.most_of_key(settings).unwrap_or(u64::MAX),
+            QuotaHolder::Tenant(_) => self.most(settings),
+            QuotaHolder::Key(_) => self.most_of_key(settings).unwrap_or(u64::MAX),
         };
         if wanted <= most {
             return Ok(());
@@ -154,14 +154,19 @@ impl Stored {
         Err(exceeded(self.label(), whose, most, end.filter(|_| self.ends_by_itself())))
     }
 
-    /// Whether there is nothing that somebody could give up.
+    /// Whether its use falls with time, without anybody deleting something.
     fn ends_by_itself(self) -> bool {
         matches!(self, Self::Conversations | Self::ConversationBytes | Self::Consents)
     }
 }
 
 /// A quota that ends at a time, or when something of it is given up.
-pub(super) fn exceeded(what: &str, whose: Whose<'_>, most: u64, end: Option<Timestamp>) -> Error {
+pub(super) fn exceeded(
+    what: &str,
+    whose: QuotaHolder<'_>,
+    most: u64,
+    end: Option<Timestamp>,
+) -> Error {
     let all = format!("{what} of {whose}: all of {most} are used, until");
     let Some(end) = end else {
         let why = format!("{all} some are given up");

@@ -1,4 +1,4 @@
-//! One credential: what is shown of it, and what is kept.
+//! One credential: what is shown of it, and the document that is stored.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use windlass::{Error, ErrorKind, TenantId};
 use windlass_store::{Document, Put};
 
 use super::data_keys::Sealed;
-use super::seal::Binding;
+use super::seal::AssociatedData;
 use crate::random;
 
 /// Where credentials are kept.
@@ -19,18 +19,18 @@ const RANDOM: usize = 12;
 
 /// A credential as it is shown: secrets are masked.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Credential {
+pub(crate) struct MaskedCredential {
     pub(crate) id: String,
     pub(crate) tenant: TenantId,
     pub(crate) provider: String,
     pub(crate) name: String,
-    /// Whose it is; the tenant's where it is nobody's.
+    /// The user that it belongs to; the tenant's if missing.
     pub(crate) user: Option<String>,
     /// The fields in the order of the provider.
     pub(crate) fields: Map<String, Value>,
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
-    /// When a call last used it, to the minute.
+    /// When a call last used it, accurate to a minute.
     pub(crate) last_used_at: Option<Timestamp>,
     /// When it was made the default of its user or tenant, if it was. Of several
     /// the last one is.
@@ -42,7 +42,7 @@ pub(crate) struct Credential {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(crate) enum Validation {
-    /// Nobody has tried it, with these values.
+    /// These values were not validated yet.
     #[default]
     Unknown,
     /// It was accepted.
@@ -51,7 +51,7 @@ pub(crate) enum Validation {
         /// How that was found out, such as the name of a tool.
         by: String,
     },
-    /// It was refused.
+    /// It was rejected.
     Invalid {
         at: Timestamp,
         by: String,
@@ -81,7 +81,7 @@ impl<'a> Scope<'a> {
     /// together.
     pub(super) fn prefix(self) -> String {
         let [kind, user] = self.owner();
-        let all = Binding::new(&["scope", self.tenant.as_str(), self.provider, kind, user]);
+        let all = AssociatedData::new(&["scope", self.tenant.as_str(), self.provider, kind, user]);
         format!("cred_{}", &all.fingerprint()[..SCOPE])
     }
 
@@ -92,7 +92,8 @@ impl<'a> Scope<'a> {
     /// What is unique for a name in this scope.
     pub(super) fn alias(self, name: &str) -> String {
         let [kind, user] = self.owner();
-        Binding::new(&["name", self.tenant.as_str(), self.provider, kind, user, name]).fingerprint()
+        AssociatedData::new(&["name", self.tenant.as_str(), self.provider, kind, user, name])
+            .fingerprint()
     }
 
     /// What the values of a credential are bound to, besides the tenant.
@@ -104,7 +105,7 @@ impl<'a> Scope<'a> {
 
 /// A credential as it is kept.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Stored {
+pub(super) struct StoredCredential {
     pub(super) provider: String,
     pub(super) name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,7 +119,7 @@ pub(super) struct Stored {
     pub(super) sealed: Sealed,
 }
 
-impl Stored {
+impl StoredCredential {
     pub(super) fn read(document: &Document) -> Result<Self, Error> {
         // What is wrong is not told: it could repeat what is there.
         Self::deserialize(&document.body).map_err(|_| {
@@ -145,8 +146,8 @@ impl Stored {
         tenant: TenantId,
         id: String,
         fields: Map<String, Value>,
-    ) -> Credential {
-        Credential {
+    ) -> MaskedCredential {
+        MaskedCredential {
             id,
             tenant,
             provider: self.provider,

@@ -1,7 +1,7 @@
-//! [`Credentials`]: stores, shows and hands out the credentials of providers.
+//! [`Credentials`]: stores, lists and decrypts the credentials of providers.
 //!
-//! Shown are masked values only; the values themselves are opened for one call
-//! and wiped after it.
+//! Lists have masked values only; the values themselves are decrypted for one call
+//! and zeroized after it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use windlass::definition::ProviderSpec;
 use windlass::{Error, ErrorKind, Secret, TenantId};
 use windlass_store::{Document, Documents, Expect, Put};
 
-use super::credential::{Credential, SPACE, Scope, Stored, Validation};
+use super::credential::{MaskedCredential, SPACE, Scope, StoredCredential, Validation};
 use super::data_keys::Vault;
 use super::definitions;
-use super::fields::{Fields, Given};
+use super::fields::{CredentialFields, FieldValue};
 use super::grants;
-use crate::state::uses::Uses;
+use crate::state::last_used::LastUsed;
 
 /// Where it is kept when credentials were used.
 const USES: &str = "credential_uses";
@@ -26,14 +26,14 @@ const MAX_IN_SCOPE: usize = 100;
 /// How often a change is tried where others change the same credential.
 const ATTEMPTS: usize = 16;
 
-/// A credential to be stored.
+/// A credential to store.
 pub(crate) struct CredentialRequest {
     /// What people call it; unique for its provider and user.
     pub(crate) name: String,
-    /// Whose it is; the tenant's where it is nobody's.
+    /// The user that it belongs to; the tenant's if missing.
     pub(crate) user: Option<String>,
     /// The values by field.
-    pub(crate) values: Vec<(String, Given)>,
+    pub(crate) values: Vec<(String, FieldValue)>,
 }
 
 /// What is to be changed of a credential, all of it or nothing.
@@ -41,7 +41,7 @@ pub(crate) struct CredentialRequest {
 pub(crate) struct CredentialChange {
     /// Values by field; one that is not given, or whose masked value comes back,
     /// stays as it is.
-    pub(crate) values: Option<Vec<(String, Given)>>,
+    pub(crate) values: Option<Vec<(String, FieldValue)>>,
     /// What people call it from now on.
     pub(crate) name: Option<String>,
     /// Whether calls get it from now on if they name none.
@@ -50,22 +50,22 @@ pub(crate) struct CredentialChange {
 
 /// Which credentials to list.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Filter<'a> {
+pub(crate) struct CredentialFilter<'a> {
     pub(crate) provider: Option<&'a str>,
     pub(crate) user: Option<&'a str>,
 }
 
-/// Which credential a call wants.
+/// Which credential a call uses.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct CredentialChoice<'a> {
     /// The one of this name, of the user or else of the tenant.
     pub(crate) name: Option<&'a str>,
     /// On whose behalf the call is made.
     pub(crate) user: Option<&'a str>,
 }
 
-/// What one call gets. It cannot be printed, and is wiped when it is dropped.
-pub(crate) struct Revealed {
+/// The decrypted values for one call. They cannot be printed, and are zeroized on drop.
+pub(crate) struct RevealedCredential {
     /// Which credential it was, for records and caches.
     pub(crate) id: String,
     pub(crate) values: Vec<(String, Secret)>,
@@ -75,14 +75,14 @@ pub(crate) struct Revealed {
 pub(crate) struct Credentials {
     documents: Arc<dyn Documents>,
     vault: Vault,
-    uses: Uses,
+    uses: LastUsed,
 }
 
 impl Credentials {
     /// The credentials that are kept here. Needs a runtime, which notes when
     /// they are used.
     pub(crate) fn new(documents: Arc<dyn Documents>, vault: Vault) -> Self {
-        let uses = Uses::new(Arc::clone(&documents), USES);
+        let uses = LastUsed::new(Arc::clone(&documents), USES);
         Self { documents, vault, uses }
     }
 
@@ -97,7 +97,7 @@ impl Credentials {
         tenant: &TenantId,
         provider: &ProviderSpec,
         request: CredentialRequest,
-    ) -> Result<Credential, Error> {
+    ) -> Result<MaskedCredential, Error> {
         self.store_as(None, tenant, provider, request).await
     }
 
@@ -108,10 +108,14 @@ impl Credentials {
         tenant: &TenantId,
         provider: &ProviderSpec,
         request: CredentialRequest,
-    ) -> Result<Credential, Error> {
+    ) -> Result<MaskedCredential, Error> {
         let name = checked_name(&request.name)?;
         let user = request.user.as_deref().map(checked_name).transpose()?;
-        let fields = Fields::check(&provider.credentials, &request.values, &Fields::default())?;
+        let fields = CredentialFields::check(
+            &provider.credentials,
+            &request.values,
+            &CredentialFields::default(),
+        )?;
         let scope = Scope { tenant, provider: &provider.name, user: user.as_deref() };
         if self.in_scope(scope).await?.len() >= MAX_IN_SCOPE {
             return Err(refused(format!("there are {MAX_IN_SCOPE} credentials already")));
@@ -119,7 +123,7 @@ impl Credentials {
         let id = scope.new_id()?;
         let sealed = self.vault.seal(tenant, &scope.bound(&id), &fields.to_bytes()).await?;
         let now = Timestamp::now();
-        let stored = Stored {
+        let stored = StoredCredential {
             provider: provider.name.clone(),
             name,
             user: user.clone(),
@@ -140,9 +144,10 @@ impl Credentials {
     pub(crate) fn try_values(
         &self,
         provider: &ProviderSpec,
-        values: &[(String, Given)],
+        values: &[(String, FieldValue)],
     ) -> Result<Vec<(String, Secret)>, Error> {
-        let fields = Fields::check(&provider.credentials, values, &Fields::default())?;
+        let fields =
+            CredentialFields::check(&provider.credentials, values, &CredentialFields::default())?;
         Ok(fields.reveal(&provider.credentials))
     }
 
@@ -153,8 +158,8 @@ impl Credentials {
         tenant: &TenantId,
         provider: &ProviderSpec,
         id: &str,
-        values: Vec<(String, Given)>,
-    ) -> Result<Credential, Error> {
+        values: Vec<(String, FieldValue)>,
+    ) -> Result<MaskedCredential, Error> {
         let wanted = CredentialChange { values: Some(values), ..CredentialChange::default() };
         self.update(tenant, provider, id, wanted).await
     }
@@ -167,7 +172,7 @@ impl Credentials {
         provider: &ProviderSpec,
         id: &str,
         wanted: CredentialChange,
-    ) -> Result<Credential, Error> {
+    ) -> Result<MaskedCredential, Error> {
         let name = wanted.name.as_deref().map(checked_name).transpose()?;
         for _ in 0..ATTEMPTS {
             let (version, mut stored) = self.read(tenant, id).await?;
@@ -177,7 +182,7 @@ impl Credentials {
             let mut fields = self.open(tenant, id, &stored).await?;
             let now = Timestamp::now();
             if let Some(values) = &wanted.values {
-                fields = Fields::check(&provider.credentials, values, &fields)?;
+                fields = CredentialFields::check(&provider.credentials, values, &fields)?;
                 let bytes = fields.to_bytes();
                 stored.sealed =
                     self.vault.seal(tenant, &stored.scope(tenant).bound(id), &bytes).await?;
@@ -205,7 +210,7 @@ impl Credentials {
         tenant: &TenantId,
         id: &str,
         name: &str,
-    ) -> Result<Credential, Error> {
+    ) -> Result<MaskedCredential, Error> {
         let name = checked_name(name)?;
         let (_, mut wanted) = self.read(tenant, id).await?;
         wanted.name.clone_from(&name);
@@ -218,7 +223,12 @@ impl Credentials {
     }
 
     /// Ends well where no other credential has this one's name.
-    async fn is_free(&self, tenant: &TenantId, id: &str, wanted: &Stored) -> Result<(), Error> {
+    async fn is_free(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        wanted: &StoredCredential,
+    ) -> Result<(), Error> {
         let alias = wanted.scope(tenant).alias(&wanted.name);
         match self.documents.find(SPACE, &alias).await? {
             Some(holder) if holder.id != id => Err(taken(wanted)),
@@ -231,7 +241,7 @@ impl Credentials {
         &self,
         tenant: &TenantId,
         id: &str,
-    ) -> Result<Credential, Error> {
+    ) -> Result<MaskedCredential, Error> {
         self.change(tenant, id, |stored| stored.default_since = Some(Timestamp::now())).await
     }
 
@@ -241,7 +251,7 @@ impl Credentials {
         tenant: &TenantId,
         id: &str,
         validation: Validation,
-    ) -> Result<Credential, Error> {
+    ) -> Result<MaskedCredential, Error> {
         self.change(tenant, id, |stored| stored.validation = validation.clone()).await
     }
 
@@ -275,7 +285,7 @@ impl Credentials {
     /// The providers that a tenant, or a user of it, has a credential of.
     pub(crate) async fn providers_of(&self, tenant: &TenantId) -> Result<HashSet<String>, Error> {
         let all = self.all(tenant).await?;
-        all.iter().map(|document| Ok(Stored::read(document)?.provider)).collect()
+        all.iter().map(|document| Ok(StoredCredential::read(document)?.provider)).collect()
     }
 
     /// The credentials of a provider, of the tenant and of its users.
@@ -286,7 +296,7 @@ impl Credentials {
     ) -> Result<Vec<String>, Error> {
         let mut ids = Vec::new();
         for document in self.all(tenant).await? {
-            if Stored::read(&document)?.provider == provider {
+            if StoredCredential::read(&document)?.provider == provider {
                 ids.push(document.id);
             }
         }
@@ -294,7 +304,7 @@ impl Credentials {
     }
 
     /// One credential, masked.
-    pub(crate) async fn get(&self, tenant: &TenantId, id: &str) -> Result<Credential, Error> {
+    pub(crate) async fn get(&self, tenant: &TenantId, id: &str) -> Result<MaskedCredential, Error> {
         let (_, stored) = self.read(tenant, id).await?;
         let mut shown = self.show(tenant, id, stored).await?;
         shown.last_used_at = self.uses.last(tenant, id).await?;
@@ -318,12 +328,12 @@ impl Credentials {
     pub(crate) async fn list(
         &self,
         tenant: &TenantId,
-        filter: Filter<'_>,
-    ) -> Result<Vec<Credential>, Error> {
+        filter: CredentialFilter<'_>,
+    ) -> Result<Vec<MaskedCredential>, Error> {
         let uses = self.uses.of_tenant(tenant).await?;
         let mut shown = Vec::new();
         for document in self.all(tenant).await? {
-            let stored = Stored::read(&document)?;
+            let stored = StoredCredential::read(&document)?;
             if filter.admits(&stored) {
                 let mut one = self.show(tenant, &document.id, stored).await?;
                 one.last_used_at = uses.get(&one.id).copied();
@@ -331,7 +341,8 @@ impl Credentials {
             }
         }
         shown.sort_by(|a, b| {
-            let key = |one: &Credential| (one.provider.clone(), one.user.clone(), one.created_at);
+            let key =
+                |one: &MaskedCredential| (one.provider.clone(), one.user.clone(), one.created_at);
             key(a).cmp(&key(b))
         });
         Ok(shown)
@@ -344,13 +355,13 @@ impl Credentials {
         &self,
         tenant: &TenantId,
         provider: &ProviderSpec,
-        wanted: Wanted<'_>,
-    ) -> Result<Option<Revealed>, Error> {
+        wanted: CredentialChoice<'_>,
+    ) -> Result<Option<RevealedCredential>, Error> {
         let chosen = self.choose(tenant, &provider.name, wanted).await?;
         let Some((id, stored)) = chosen else { return Ok(None) };
         let fields = self.open(tenant, &id, &stored).await?;
         self.uses.note(tenant, &id);
-        Ok(Some(Revealed { id, values: fields.reveal(&provider.credentials) }))
+        Ok(Some(RevealedCredential { id, values: fields.reveal(&provider.credentials) }))
     }
 
     /// Gives a tenant a new data key, and seals all its credentials by it.
@@ -358,7 +369,7 @@ impl Credentials {
     pub(crate) async fn rotate_data_key(&self, tenant: &TenantId) -> Result<usize, Error> {
         let mut needed = Vec::new();
         for document in self.all(tenant).await? {
-            needed.push(Stored::read(&document)?.sealed.key);
+            needed.push(StoredCredential::read(&document)?.sealed.key);
         }
         // Tokens that people granted, and definitions, stay sealed as they are.
         needed.extend(grants::keys_of(&*self.documents, tenant).await?);
@@ -375,8 +386,8 @@ impl Credentials {
         &self,
         tenant: &TenantId,
         provider: &str,
-        wanted: Wanted<'_>,
-    ) -> Result<Option<(String, Stored)>, Error> {
+        wanted: CredentialChoice<'_>,
+    ) -> Result<Option<(String, StoredCredential)>, Error> {
         let own = wanted.user.map(|user| Scope { tenant, provider, user: Some(user) });
         let shared = Scope { tenant, provider, user: None };
         for scope in own.into_iter().chain([shared]) {
@@ -395,10 +406,10 @@ impl Credentials {
         Err(Error::new(ErrorKind::CredentialInvalid, message))
     }
 
-    async fn in_scope(&self, scope: Scope<'_>) -> Result<Vec<(String, Stored)>, Error> {
+    async fn in_scope(&self, scope: Scope<'_>) -> Result<Vec<(String, StoredCredential)>, Error> {
         let mut found = Vec::new();
         for document in self.documents.of_tenant(SPACE, scope.tenant, &scope.prefix()).await? {
-            let stored = Stored::read(&document)?;
+            let stored = StoredCredential::read(&document)?;
             if stored.is_in(scope) {
                 found.push((document.id, stored));
             }
@@ -410,15 +421,25 @@ impl Credentials {
         self.documents.of_tenant(SPACE, tenant, "").await
     }
 
-    async fn show(&self, tenant: &TenantId, id: &str, stored: Stored) -> Result<Credential, Error> {
+    async fn show(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        stored: StoredCredential,
+    ) -> Result<MaskedCredential, Error> {
         let masked = self.open(tenant, id, &stored).await?.masked();
         Ok(stored.describe(tenant.clone(), id.to_owned(), masked))
     }
 
-    async fn open(&self, tenant: &TenantId, id: &str, stored: &Stored) -> Result<Fields, Error> {
+    async fn open(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        stored: &StoredCredential,
+    ) -> Result<CredentialFields, Error> {
         let bound = stored.scope(tenant).bound(id);
         let bytes = self.vault.open(tenant, &bound, &stored.sealed).await?;
-        bytes.and_then(|bytes| Fields::from_bytes(&bytes)).ok_or_else(|| {
+        bytes.and_then(|bytes| CredentialFields::from_bytes(&bytes)).ok_or_else(|| {
             let message = format!(
                 "the credential `{id}` of the provider `{}` cannot be opened: it was changed, or \
                  belongs to another tenant, provider, user or id; store it again",
@@ -453,8 +474,8 @@ impl Credentials {
         &self,
         tenant: &TenantId,
         id: &str,
-        change: impl Fn(&mut Stored),
-    ) -> Result<Credential, Error> {
+        change: impl Fn(&mut StoredCredential),
+    ) -> Result<MaskedCredential, Error> {
         for _ in 0..ATTEMPTS {
             let (version, mut stored) = self.read(tenant, id).await?;
             change(&mut stored);
@@ -470,20 +491,20 @@ impl Credentials {
         tenant: &TenantId,
         id: &str,
         version: u64,
-        stored: &Stored,
+        stored: &StoredCredential,
     ) -> Result<bool, Error> {
         let put = stored.to_put(tenant, id)?;
         Ok(self.documents.put(put, Expect::Version(version)).await?.is_some())
     }
 
-    async fn read(&self, tenant: &TenantId, id: &str) -> Result<(u64, Stored), Error> {
+    async fn read(&self, tenant: &TenantId, id: &str) -> Result<(u64, StoredCredential), Error> {
         let document = self.documents.get(SPACE, tenant, id).await?.ok_or_else(|| missing(id))?;
-        Ok((document.version, Stored::read(&document)?))
+        Ok((document.version, StoredCredential::read(&document)?))
     }
 }
 
-impl Filter<'_> {
-    fn admits(&self, stored: &Stored) -> bool {
+impl CredentialFilter<'_> {
+    fn admits(&self, stored: &StoredCredential) -> bool {
         self.provider.is_none_or(|provider| provider == stored.provider)
             && self.user.is_none_or(|user| Some(user) == stored.user.as_deref())
     }
@@ -499,7 +520,7 @@ fn checked_name(name: &str) -> Result<String, Error> {
     Ok(name.to_owned())
 }
 
-fn taken(stored: &Stored) -> Error {
+fn taken(stored: &StoredCredential) -> Error {
     let (provider, name) = (&stored.provider, &stored.name);
     let message = format!("the provider `{provider}` has a credential called `{name}` already");
     Error::new(ErrorKind::AlreadyRegistered, message)

@@ -1,7 +1,7 @@
-//! [`Vault`]: seals and opens values of a tenant, by a key of that tenant.
+//! [`Vault`]: encrypts and decrypts the values of a tenant with its data key.
 //!
-//! The keys of a tenant are one document. New values are sealed by the current
-//! key; retired ones stay for a while, for values that others are about to write.
+//! The data keys of a tenant are one document. New values use the current key;
+//! retired keys stay for a while, for values that other servers are about to write.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use windlass_store::{Document, Documents, Expect, Put};
 use zeroize::Zeroizing;
 
 use super::master::{KeySource, Masters, Ring};
-use super::seal::{self, Binding, Key};
+use super::seal::{self, AssociatedData, SealKey};
 
 /// Where the keys of tenants are kept.
 const SPACE: &str = "vault_keys";
@@ -34,7 +34,7 @@ pub(crate) struct Vault {
     masters: Masters,
     /// Open keys by tenant and id. An id always means the same key, so that these
     /// are never out of date.
-    open: Mutex<LruCache<(TenantId, String), Key>>,
+    open: Mutex<LruCache<(TenantId, String), SealKey>>,
 }
 
 /// What came of giving the vault a new master key.
@@ -119,7 +119,7 @@ impl Vault {
         for document in &tenants {
             changed += usize::from(self.reseal(&document.tenant, &ring).await?);
         }
-        let master = ring.first().map(Key::id).unwrap_or_default();
+        let master = ring.first().map(SealKey::id).unwrap_or_default();
         Ok(Rotation { master, tenants: changed })
     }
 
@@ -175,7 +175,7 @@ impl Vault {
     }
 
     /// The key that seals new values of a tenant, made where there is none.
-    async fn current(&self, tenant: &TenantId) -> Result<(String, Key), Error> {
+    async fn current(&self, tenant: &TenantId) -> Result<(String, SealKey), Error> {
         for _ in 0..ATTEMPTS {
             if let Some((_, keys)) = self.read(tenant).await? {
                 let key = self.key_of(tenant, &keys, &keys.current)?;
@@ -189,8 +189,8 @@ impl Vault {
         Err(busy(tenant))
     }
 
-    /// Makes the first key of a tenant; none where somebody else did.
-    async fn make(&self, tenant: &TenantId) -> Result<Option<(String, Key)>, Error> {
+    /// Creates the first key of a tenant; none if another server did.
+    async fn make(&self, tenant: &TenantId) -> Result<Option<(String, SealKey)>, Error> {
         let ring = self.ring().await?;
         let (sealed, key) = new_key(tenant, &ring)?;
         let (id, master) = (sealed.id.clone(), sealed.master.clone());
@@ -222,7 +222,7 @@ impl Vault {
     }
 
     /// A key of a tenant by its id.
-    async fn key(&self, tenant: &TenantId, id: &str) -> Result<Option<Key>, Error> {
+    async fn key(&self, tenant: &TenantId, id: &str) -> Result<Option<SealKey>, Error> {
         let known = self.open.lock().get(&(tenant.clone(), id.to_owned())).cloned();
         if known.is_some() {
             return Ok(known);
@@ -231,7 +231,12 @@ impl Vault {
         self.key_of(tenant, &keys, id)
     }
 
-    fn key_of(&self, tenant: &TenantId, keys: &TenantKeys, id: &str) -> Result<Option<Key>, Error> {
+    fn key_of(
+        &self,
+        tenant: &TenantId,
+        keys: &TenantKeys,
+        id: &str,
+    ) -> Result<Option<SealKey>, Error> {
         let Some(sealed) = keys.keys.iter().find(|key| key.id == id) else { return Ok(None) };
         let key = sealed.open(tenant, &self.masters)?;
         self.open.lock().put((tenant.clone(), id.to_owned()), key.clone());
@@ -295,7 +300,7 @@ impl TenantKeys {
 
 impl SealedKey {
     /// A key of a tenant, sealed by the newest master key.
-    fn new(tenant: &TenantId, key: &Key, ring: &Ring) -> Result<Self, Error> {
+    fn new(tenant: &TenantId, key: &SealKey, ring: &Ring) -> Result<Self, Error> {
         let none = || Error::new(ErrorKind::Internal, "a ring of master keys is empty");
         let master = ring.first().ok_or_else(none)?;
         let (id, master_id) = (key.id(), master.id());
@@ -303,26 +308,26 @@ impl SealedKey {
         Ok(Self { id, master: master_id, sealed, made_at: Timestamp::now(), retired_at: None })
     }
 
-    fn open(&self, tenant: &TenantId, masters: &Masters) -> Result<Key, Error> {
+    fn open(&self, tenant: &TenantId, masters: &Masters) -> Result<SealKey, Error> {
         let master = masters.find(&self.master)?;
         let bytes = seal::open(&master, &key_bound(tenant, &self.id, &self.master), &self.sealed);
-        let key = bytes.and_then(|bytes| Key::from_bytes(&bytes));
+        let key = bytes.and_then(|bytes| SealKey::from_bytes(&bytes));
         key.filter(|key| key.id() == self.id)
             .ok_or_else(|| damaged(tenant, "were changed, or belong to another tenant"))
     }
 }
 
-fn new_key(tenant: &TenantId, ring: &Ring) -> Result<(SealedKey, Key), Error> {
-    let key = Key::random()?;
+fn new_key(tenant: &TenantId, ring: &Ring) -> Result<(SealedKey, SealKey), Error> {
+    let key = SealKey::random()?;
     Ok((SealedKey::new(tenant, &key, ring)?, key))
 }
 
-fn bound(tenant: &TenantId, key: &str, parts: &[&str]) -> Binding {
-    Binding::new(&[&["value", tenant.as_str(), key], parts].concat())
+fn bound(tenant: &TenantId, key: &str, parts: &[&str]) -> AssociatedData {
+    AssociatedData::new(&[&["value", tenant.as_str(), key], parts].concat())
 }
 
-fn key_bound(tenant: &TenantId, key: &str, master: &str) -> Binding {
-    Binding::new(&["data-key", tenant.as_str(), key, master])
+fn key_bound(tenant: &TenantId, key: &str, master: &str) -> AssociatedData {
+    AssociatedData::new(&["data-key", tenant.as_str(), key, master])
 }
 
 fn damaged(tenant: &TenantId, why: &str) -> Error {

@@ -1,6 +1,5 @@
-//! Definitions of providers that tell a server something in secret: headers, and
-//! variables of its environment. They are sealed like credentials; others stay
-//! text that people can read in the database.
+//! Encrypts the secret parts of provider definitions: headers, and variables of the
+//! environment of MCP servers. The rest stays readable in the database.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,7 +20,7 @@ fn bound(name: &str) -> [&str; 2] {
 }
 
 impl Credentials {
-    /// What is kept of a definition that somebody sent.
+    /// The stored form of a definition.
     pub(crate) async fn keep_definition(
         &self,
         tenant: &TenantId,

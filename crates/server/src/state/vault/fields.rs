@@ -1,5 +1,5 @@
-//! The values of a credential: checked against what the provider asks for, shown
-//! masked, and written as one block of bytes to be sealed.
+//! The fields of a credential: validated against the provider's schema, masked, and
+//! serialized for encryption.
 
 use serde_json::{Map, Value};
 use windlass::definition::{CredentialField, CredentialKind};
@@ -17,9 +17,9 @@ const SHOWN: usize = 4;
 /// The longest value: room for a private key or a certificate.
 const MAX_VALUE: usize = 64 * 1024;
 
-/// A value that somebody gave.
+/// A given value of a field.
 #[derive(Clone)]
-pub(crate) enum Given {
+pub(crate) enum FieldValue {
     /// A text; maybe a masked one that a form sent back.
     Text(Secret),
     /// Yes or no.
@@ -30,7 +30,7 @@ pub(crate) enum Given {
     Other(&'static str),
 }
 
-impl From<Value> for Given {
+impl From<Value> for FieldValue {
     fn from(value: Value) -> Self {
         match value {
             Value::String(text) => Self::Text(Secret::new(text)),
@@ -43,7 +43,7 @@ impl From<Value> for Given {
     }
 }
 
-/// Whether a text is what [`Fields::masked`] shows of a secret, whichever it is.
+/// Whether a text is what [`CredentialFields::masked`] shows of a secret, whichever it is.
 /// Forms, and people who copy, add white space.
 pub(crate) fn is_masked(text: &str) -> bool {
     let mut rest = text.chars().filter(|sign| !sign.is_whitespace());
@@ -58,10 +58,10 @@ fn begins_masked(text: &str) -> bool {
 
 /// The values of a credential.
 #[derive(Clone, Default)]
-pub(super) struct Fields(Vec<Field>);
+pub(super) struct CredentialFields(Vec<StoredField>);
 
 #[derive(Clone)]
-struct Field {
+struct StoredField {
     name: String,
     value: Secret,
     /// Whether it was asked for as a secret. It stays one, also where the
@@ -69,12 +69,12 @@ struct Field {
     hidden: bool,
 }
 
-impl Fields {
+impl CredentialFields {
     /// Checks what was given against what the provider asks for. Where a field
     /// was not given, or masked, its `old` value stays.
     pub(super) fn check(
         asked: &[CredentialField],
-        given: &[(String, Given)],
+        given: &[(String, FieldValue)],
         old: &Self,
     ) -> Result<Self, Error> {
         let mut faults = unknown(asked, given);
@@ -91,7 +91,7 @@ impl Fields {
 
     /// What may be shown.
     pub(super) fn masked(&self) -> Map<String, Value> {
-        let shown = |field: &Field| match field.hidden {
+        let shown = |field: &StoredField| match field.hidden {
             true => mask(field.value.expose()),
             false => field.value.expose().to_owned(),
         };
@@ -110,7 +110,7 @@ impl Fields {
     /// The bytes to seal. No format that others read, so that no reader of it
     /// keeps a copy of what it parses.
     pub(super) fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        let length = |field: &Field| 9 + field.name.len() + field.value.expose().len();
+        let length = |field: &StoredField| 9 + field.name.len() + field.value.expose().len();
         // All the room at once: bytes that grow leave copies of themselves behind.
         let room = self.0.iter().map(length).sum();
         let mut bytes = Zeroizing::new(Vec::with_capacity(room));
@@ -132,13 +132,13 @@ impl Fields {
             let (name, rest) = text(rest)?;
             let (value, rest) = text(rest)?;
             let (name, value) = (name.to_owned(), Secret::new(value));
-            fields.push(Field { name, value, hidden: *hidden != 0 });
+            fields.push(StoredField { name, value, hidden: *hidden != 0 });
             bytes = rest;
         }
         Some(Self(fields))
     }
 
-    fn find(&self, name: &str) -> Option<&Field> {
+    fn find(&self, name: &str) -> Option<&StoredField> {
         self.0.iter().find(|field| field.name == name)
     }
 }
@@ -149,17 +149,17 @@ type Mismatch = (String, &'static str);
 /// The value that a field has from now on, if it has one.
 fn choose(
     field: &CredentialField,
-    given: Option<&Given>,
-    old: Option<&Field>,
-) -> Result<Option<Field>, Mismatch> {
+    given: Option<&FieldValue>,
+    old: Option<&StoredField>,
+) -> Result<Option<StoredField>, Mismatch> {
     let hidden = field.kind == CredentialKind::SecretInput;
     let text = match given {
         None => None,
-        Some(Given::Text(text)) if text.expose().is_empty() => return empty(field),
-        Some(Given::Nothing) => return empty(field),
-        Some(Given::Text(text)) => Some(text.clone()),
-        Some(Given::Flag(flag)) => Some(Secret::new(flag.to_string())),
-        Some(Given::Other(what)) => return Err((wanted(field), what)),
+        Some(FieldValue::Text(text)) if text.expose().is_empty() => return empty(field),
+        Some(FieldValue::Nothing) => return empty(field),
+        Some(FieldValue::Text(text)) => Some(text.clone()),
+        Some(FieldValue::Flag(flag)) => Some(Secret::new(flag.to_string())),
+        Some(FieldValue::Other(what)) => return Err((wanted(field), what)),
     };
     let hidden_before = old.is_some_and(|old| old.hidden);
     match text {
@@ -172,16 +172,16 @@ fn choose(
         }
         Some(value) => {
             fits(field, value.expose())?;
-            Ok(Some(Field { name: field.name.clone(), value, hidden }))
+            Ok(Some(StoredField { name: field.name.clone(), value, hidden }))
         }
         None => match old {
-            Some(old) => Ok(Some(Field { hidden: hidden || old.hidden, ..old.clone() })),
+            Some(old) => Ok(Some(StoredField { hidden: hidden || old.hidden, ..old.clone() })),
             None => empty(field),
         },
     }
 }
 
-fn empty(field: &CredentialField) -> Result<Option<Field>, Mismatch> {
+fn empty(field: &CredentialField) -> Result<Option<StoredField>, Mismatch> {
     match field.required && field.default.is_none() {
         true => Err((wanted(field), "nothing")),
         false => Ok(None),
@@ -217,7 +217,7 @@ fn wanted(field: &CredentialField) -> String {
     }
 }
 
-fn unknown(asked: &[CredentialField], given: &[(String, Given)]) -> Vec<Violation> {
+fn unknown(asked: &[CredentialField], given: &[(String, FieldValue)]) -> Vec<Violation> {
     let names = || asked.iter().map(|field| field.name.as_str());
     let explain = |name: &str| match nearest(name, names()) {
         Some(near) => format!("no such field (did you mean `{near}`?)"),

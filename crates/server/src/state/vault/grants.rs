@@ -1,10 +1,10 @@
-//! Tokens that people granted (OAuth 2.0, authorization code): sealed like
-//! credentials, and refreshed by one server at a time.
+//! OAuth tokens that people granted: encrypted like credentials, and refreshed by one
+//! server at a time.
 //!
-//! Whoever finds a token that is about to end writes into its document that it
-//! refreshes it. Only one server can write the next version, so only one asks
-//! for the next token; the others wait for it. A refresh token that is used
-//! twice is a theft to many services, and takes the grant away.
+//! A server that finds a token about to expire takes a lease in its document. The
+//! version check of the write lets only one server take it; the others wait for the
+//! new token. Many services treat a refresh token that is used twice as stolen and
+//! revoke the grant.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use windlass_store::{Document, Documents, Expect, Put};
 
 use super::credentials::Credentials;
 use super::data_keys::Sealed;
-use super::seal::Binding;
+use super::seal::AssociatedData;
 
 /// Where grants are kept.
 const SPACE: &str = "grants";
@@ -36,8 +36,8 @@ pub(crate) struct Grantee<'a> {
     pub(crate) user: Option<&'a str>,
 }
 
-/// What a token endpoint gave.
-pub(crate) struct Tokens {
+/// The response of a token endpoint.
+pub(crate) struct GrantedTokens {
     pub(crate) access: Secret,
     pub(crate) refresh: Option<Secret>,
     pub(crate) expires_at: Option<Timestamp>,
@@ -45,12 +45,13 @@ pub(crate) struct Tokens {
 
 /// Asks a token endpoint for the next token: its address, the names of the
 /// client's credential fields, and the refresh token.
-pub(crate) type Refresh<'a> =
-    &'a (dyn Fn(Endpoint, Secret) -> BoxFuture<'a, Result<Tokens, Error>> + Send + Sync);
+pub(crate) type Refresh<'a> = &'a (
+        dyn Fn(TokenEndpoint, Secret) -> BoxFuture<'a, Result<GrantedTokens, Error>> + Send + Sync
+    );
 
-/// Where tokens come from.
+/// The token endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Endpoint {
+pub(crate) struct TokenEndpoint {
     pub(crate) token_url: String,
     /// Where a refresh token is taken, where that is another place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,15 +61,15 @@ pub(crate) struct Endpoint {
 }
 
 #[derive(Clone, Serialize, Deserialize)]
-struct Stored {
+struct StoredGrant {
     field: String,
-    endpoint: Endpoint,
+    endpoint: TokenEndpoint,
     sealed: Sealed,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
     #[serde(default)]
     can_refresh: bool,
-    /// Somebody asks for the next token, until then.
+    /// The lease of the server that refreshes the token, until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refreshing_until: Option<Timestamp>,
 }
@@ -89,8 +90,8 @@ impl Grants {
         &self,
         grantee: Grantee<'_>,
         field: &str,
-        endpoint: Endpoint,
-        tokens: Tokens,
+        endpoint: TokenEndpoint,
+        tokens: GrantedTokens,
     ) -> Result<(), Error> {
         let id = grantee.id(field);
         let stored = self.seal(grantee, &id, field, endpoint, &tokens).await?;
@@ -151,10 +152,10 @@ impl Grants {
         &self,
         tenant: &TenantId,
         document: &Document,
-        stored: &Stored,
+        stored: &StoredGrant,
     ) -> Result<Option<u64>, Error> {
         let until = Some(Timestamp::now() + LEASE);
-        let stored = Stored { refreshing_until: until, ..stored.clone() };
+        let stored = StoredGrant { refreshing_until: until, ..stored.clone() };
         let put = put(tenant, &document.id, &stored)?;
         self.documents.put(put, Expect::Version(document.version)).await
     }
@@ -164,7 +165,7 @@ impl Grants {
         grantee: Grantee<'_>,
         id: &str,
         version: u64,
-        stored: Stored,
+        stored: StoredGrant,
         refresh: Refresh<'_>,
     ) -> Result<(String, Secret), Error> {
         let (_, old) = self.open(grantee, id, &stored).await?;
@@ -178,7 +179,7 @@ impl Grants {
                     let expect = Expect::Version(version);
                     self.documents.delete(SPACE, grantee.tenant, id, expect).await?;
                 } else {
-                    let open = Stored { refreshing_until: None, ..stored };
+                    let open = StoredGrant { refreshing_until: None, ..stored };
                     let put = put(grantee.tenant, id, &open)?;
                     self.documents.put(put, Expect::Version(version)).await?;
                 }
@@ -199,16 +200,16 @@ impl Grants {
         grantee: Grantee<'_>,
         id: &str,
         field: &str,
-        endpoint: Endpoint,
-        tokens: &Tokens,
-    ) -> Result<Stored, Error> {
+        endpoint: TokenEndpoint,
+        tokens: &GrantedTokens,
+    ) -> Result<StoredGrant, Error> {
         let refresh = tokens.refresh.as_ref().map(Secret::expose);
         let both = zeroize::Zeroizing::new(
             json!({"access": tokens.access.expose(), "refresh": refresh}).to_string(),
         );
         let parts = grantee.bound(id);
         let sealed = self.credentials.vault().seal(grantee.tenant, &parts, both.as_bytes()).await?;
-        Ok(Stored {
+        Ok(StoredGrant {
             field: field.to_owned(),
             endpoint,
             sealed,
@@ -222,7 +223,7 @@ impl Grants {
         &self,
         grantee: Grantee<'_>,
         id: &str,
-        stored: &Stored,
+        stored: &StoredGrant,
     ) -> Result<(Secret, Option<Secret>), Error> {
         #[derive(Deserialize)]
         struct Both {
@@ -257,7 +258,7 @@ impl<'a> Grantee<'a> {
     /// What the ids of all its grants begin with.
     fn prefix(self) -> String {
         let [kind, user] = self.owner();
-        let all = Binding::new(&["grant", self.tenant.as_str(), self.provider, kind, user]);
+        let all = AssociatedData::new(&["grant", self.tenant.as_str(), self.provider, kind, user]);
         format!("{}.", all.fingerprint())
     }
 
@@ -272,12 +273,12 @@ impl<'a> Grantee<'a> {
     }
 }
 
-fn put(tenant: &TenantId, id: &str, stored: &Stored) -> Result<Put, Error> {
+fn put(tenant: &TenantId, id: &str, stored: &StoredGrant) -> Result<Put, Error> {
     Put::of(SPACE, tenant.clone(), id, stored)
 }
 
-fn read(document: &Document) -> Result<Stored, Error> {
-    Stored::deserialize(&document.body).map_err(|_| damaged(&document.id))
+fn read(document: &Document) -> Result<StoredGrant, Error> {
+    StoredGrant::deserialize(&document.body).map_err(|_| damaged(&document.id))
 }
 
 fn damaged(id: &str) -> Error {

@@ -1,7 +1,7 @@
-//! The file of master keys: one in base64 on each line, the newest first.
+//! The master key file: one key in base64 on each line, the newest first.
 //!
-//! Nobody but its owner may read it. It is never changed in place: whoever reads
-//! it sees all of the old or all of the new keys.
+//! Only its owner may read it. It is replaced atomically, so that a reader sees all
+//! of the old or all of the new keys.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind::AlreadyExists, ErrorKind::NotFound, Read, Write};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use windlass::{Error, ErrorKind};
 use zeroize::Zeroizing;
 
-use super::seal::{KEY, Key};
+use super::seal::{KEY, SealKey};
 use crate::random;
 
-/// More than any number of keys that somebody still needs.
+/// Far more keys than an installation needs.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// The keys of a file, the newest first; none where there is no file.
-pub(super) fn read(path: &Path) -> Result<Option<Vec<Key>>, Error> {
+pub(super) fn read(path: &Path) -> Result<Option<Vec<SealKey>>, Error> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == NotFound => return Ok(None),
@@ -38,12 +38,12 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<Key>>, Error> {
 
 /// The keys of a text: one a line, or separated by commas. Lines that begin with
 /// `#` are comments.
-pub(super) fn parse(text: &str) -> Result<Vec<Key>, String> {
+pub(super) fn parse(text: &str) -> Result<Vec<SealKey>, String> {
     let mut keys = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let words = line.split([',', ' ', '\t']).filter(|word| !word.is_empty());
         for word in words.take_while(|word| !word.starts_with('#')) {
-            let key = Key::from_base64(word).ok_or_else(|| {
+            let key = SealKey::from_base64(word).ok_or_else(|| {
                 // Not the word itself: it may be most of a key.
                 format!("has something in line {} that is not {KEY} bytes in base64", number + 1)
             })?;
@@ -55,8 +55,8 @@ pub(super) fn parse(text: &str) -> Result<Vec<Key>, String> {
 
 /// Makes a file with a new key, unless somebody else does so first; then theirs
 /// is the one that counts.
-pub(super) fn create(path: &Path) -> Result<Vec<Key>, Error> {
-    let draft = Draft::write(path, &[Key::random()?])?;
+pub(super) fn create(path: &Path) -> Result<Vec<SealKey>, Error> {
+    let draft = KeyFileDraft::write(path, &[SealKey::random()?])?;
     // A link appears at once and with all that is in it, or not at all.
     match fs::hard_link(&draft.0, path) {
         Ok(()) => sync_folder(path),
@@ -69,8 +69,8 @@ pub(super) fn create(path: &Path) -> Result<Vec<Key>, Error> {
 /// Changes the keys of a file. Who does so at the same time waits.
 pub(super) fn change(
     path: &Path,
-    change: impl FnOnce(Vec<Key>) -> Result<Vec<Key>, Error>,
-) -> Result<Vec<Key>, Error> {
+    change: impl FnOnce(Vec<SealKey>) -> Result<Vec<SealKey>, Error>,
+) -> Result<Vec<SealKey>, Error> {
     let lock = beside(path, "lock");
     let cannot = |error: io::Error| refused(&lock, &format!("cannot be locked: {error}"));
     let lock_file = private().create(true).truncate(false).open(&lock).map_err(cannot)?;
@@ -78,7 +78,7 @@ pub(super) fn change(
     lock_file.lock().map_err(cannot)?;
     let old = read(path)?.ok_or_else(|| refused(path, "does not exist"))?;
     let new = change(old)?;
-    let draft = Draft::write(path, &new)?;
+    let draft = KeyFileDraft::write(path, &new)?;
     fs::rename(&draft.0, path)
         .map_err(|error| refused(path, &format!("cannot be replaced: {error}")))?;
     sync_folder(path);
@@ -86,10 +86,10 @@ pub(super) fn change(
 }
 
 /// A file that is written beside the real one; it goes when it is not needed.
-struct Draft(PathBuf);
+struct KeyFileDraft(PathBuf);
 
-impl Draft {
-    fn write(path: &Path, keys: &[Key]) -> Result<Self, Error> {
+impl KeyFileDraft {
+    fn write(path: &Path, keys: &[SealKey]) -> Result<Self, Error> {
         let cannot = |error: io::Error| refused(path, &format!("cannot be written: {error}"));
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         folder.map_or(Ok(()), windlass_store::private_folder).map_err(cannot)?;
@@ -105,7 +105,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for KeyFileDraft {
     fn drop(&mut self) {
         // After a rename it is gone already.
         let _ = fs::remove_file(&self.0);
@@ -160,8 +160,8 @@ fn refused(path: &Path, why: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn ids(keys: &[Key]) -> Vec<String> {
-        keys.iter().map(Key::id).collect()
+    fn ids(keys: &[SealKey]) -> Vec<String> {
+        keys.iter().map(SealKey::id).collect()
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
         assert!(read(&path).unwrap().is_none() && change(&path, Ok).is_err());
         create(&path).unwrap();
         let add = || {
-            let new = Key::random().unwrap();
+            let new = SealKey::random().unwrap();
             change(&path, |old| Ok([vec![new.clone()], old].concat())).unwrap();
             new.id()
         };
@@ -207,7 +207,7 @@ mod tests {
     fn wrong_files_are_refused_and_not_repeated() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("windlass.key");
-        let key = Key::random().unwrap().to_base64();
+        let key = SealKey::random().unwrap().to_base64();
         let short = &key[..40];
         for (text, part) in [
             ("", "has no key in it"),

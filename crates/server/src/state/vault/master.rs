@@ -1,4 +1,5 @@
-//! Master keys: where they come from, and which one seals what is new.
+//! Master keys (key-encryption keys): where they come from, and which one encrypts
+//! new values.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use windlass::{Error, ErrorKind};
 use zeroize::Zeroizing;
 
 use super::key_file;
-use super::seal::Key;
+use super::seal::SealKey;
 
 /// The variable of the environment that holds master keys.
 pub(crate) const MASTER_KEY: &str = "WINDLASS_MASTER_KEY";
@@ -20,14 +21,14 @@ pub(crate) enum KeySource {
     /// The value of `WINDLASS_MASTER_KEY`: keys in base64, the newest first.
     Environment(Zeroizing<String>),
     /// A file of keys.
-    File(PathBuf, Missing),
+    File(PathBuf, MissingKeyFile),
     /// Nowhere: what it seals is forgotten with the process.
     Memory,
 }
 
-/// What to do where there is no file yet.
+/// What to do if the file does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum MissingKeyFile {
     /// Make one: the database is used on this machine only.
     Make,
     /// Refuse: other machines use the same database, and a key that each of
@@ -36,11 +37,11 @@ pub(crate) enum Missing {
 }
 
 /// Master keys, the newest first. There is at least one.
-pub(super) type Ring = Arc<Vec<Key>>;
+pub(super) type Ring = Arc<Vec<SealKey>>;
 
 /// The master keys of a process.
 pub(super) struct Masters {
-    file: Option<(PathBuf, Missing)>,
+    file: Option<(PathBuf, MissingKeyFile)>,
     ring: Mutex<Option<Ring>>,
 }
 
@@ -49,7 +50,7 @@ impl Masters {
     pub(super) fn new(source: KeySource) -> Result<Self, Error> {
         let (file, ring) = match source {
             KeySource::File(path, missing) => (Some((path, missing)), None),
-            KeySource::Memory => (None, Some(Arc::new(vec![Key::random()?]))),
+            KeySource::Memory => (None, Some(Arc::new(vec![SealKey::random()?]))),
             KeySource::Environment(text) => {
                 let keys = key_file::parse(&text).map_err(|why| {
                     invalid(format!("{MASTER_KEY} {why}; `openssl rand -base64 32` makes a key"))
@@ -76,7 +77,7 @@ impl Masters {
             return Ok(ring);
         }
         match &self.file {
-            Some((path, Missing::Make)) => {
+            Some((path, MissingKeyFile::Make)) => {
                 let ring = Arc::new(key_file::create(path)?);
                 *self.ring.lock() = Some(Arc::clone(&ring));
                 Ok(ring)
@@ -86,7 +87,7 @@ impl Masters {
     }
 
     /// The key of this id. Where it is not known, others may have added it.
-    pub(super) fn find(&self, id: &str) -> Result<Key, Error> {
+    pub(super) fn find(&self, id: &str) -> Result<SealKey, Error> {
         let of = |ring: &Ring| ring.iter().find(|key| key.id() == id).cloned();
         let known = self.ring.lock().as_ref().and_then(of);
         if let Some(key) = known {
@@ -94,7 +95,7 @@ impl Masters {
         }
         let Some(ring) = self.read()? else { return Err(self.missing()) };
         of(&ring).ok_or_else(|| {
-            let held: Vec<String> = ring.iter().map(Key::id).collect();
+            let held: Vec<String> = ring.iter().map(SealKey::id).collect();
             invalid(format!(
                 "credentials are sealed by the master key {id}, but {} has {}; \
                  put back the key that they were sealed by",
@@ -107,8 +108,8 @@ impl Masters {
     /// Makes a new key the first one. Keys of the environment are not ours to
     /// change: there, the first of them is taken to be the new one.
     pub(super) fn add(&self) -> Result<Ring, Error> {
-        let new = Key::random()?;
-        let before = |old: Vec<Key>| [vec![new.clone()], old].concat();
+        let new = SealKey::random()?;
+        let before = |old: Vec<SealKey>| [vec![new.clone()], old].concat();
         let ring = match &self.file {
             Some((path, _)) => key_file::change(path, |old| Ok(before(old)))?,
             None => return self.read()?.ok_or_else(|| self.missing()),
@@ -129,8 +130,8 @@ impl Masters {
         let mut gone = 0;
         let ring = key_file::change(path, |old| {
             let before = old.len();
-            let newest = old.first().map(Key::id);
-            let kept: Vec<Key> = (old.into_iter())
+            let newest = old.first().map(SealKey::id);
+            let kept: Vec<SealKey> = (old.into_iter())
                 .filter(|key| Some(key.id()) == newest || used.contains(&key.id()))
                 .collect();
             gone = before - kept.len();
@@ -152,7 +153,7 @@ impl Masters {
     pub(super) fn missing(&self) -> Error {
         let place = self.place();
         match &self.file {
-            Some((_, Missing::Make)) => invalid(format!(
+            Some((_, MissingKeyFile::Make)) => invalid(format!(
                 "the master key file {place} is missing, but there are credentials that were \
                  sealed by it; put it back, or set {MASTER_KEY}"
             )),

@@ -1,6 +1,6 @@
-//! Sealing: XChaCha20-Poly1305 with random nonces. A nonce of 192 bits never
-//! comes twice, however many servers draw them, and the cipher needs no help
-//! from the processor to be safe from timing.
+//! Authenticated encryption: XChaCha20-Poly1305 with random nonces. Random nonces of
+//! 192 bits do not collide, however many servers draw them, and the cipher runs in
+//! constant time without support of the processor.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ const NONCE: usize = 24;
 /// The version of everything in this file; part of what a value is bound to.
 const FORMAT: &str = "windlass-sealed-1";
 
-/// A key. It is wiped when its last holder lets go, and cannot be printed.
+/// A symmetric key. It is zeroized on drop and cannot be printed.
 #[derive(Clone)]
-pub(super) struct Key(Arc<Zeroizing<[u8; KEY]>>);
+pub(super) struct SealKey(Arc<Zeroizing<[u8; KEY]>>);
 
-impl Key {
+impl SealKey {
     /// A new one.
     pub(super) fn random() -> Result<Self, Error> {
         Ok(Self(Arc::new(random::bytes()?)))
@@ -76,10 +76,10 @@ impl Key {
 }
 
 /// What a sealed value is, in parts that cannot be mistaken for each other.
-/// Whoever opens it must say the same.
-pub(super) struct Binding(Vec<u8>);
+/// Decryption needs the same data.
+pub(super) struct AssociatedData(Vec<u8>);
 
-impl Binding {
+impl AssociatedData {
     /// These parts, the first of which says what kind of value it is.
     pub(super) fn new(parts: &[&str]) -> Self {
         let mut bytes = Vec::new();
@@ -102,7 +102,7 @@ impl Binding {
 }
 
 /// Seals a value.
-pub(super) fn seal(key: &Key, binding: &Binding, value: &[u8]) -> Result<String, Error> {
+pub(super) fn seal(key: &SealKey, binding: &AssociatedData, value: &[u8]) -> Result<String, Error> {
     let nonce = random::bytes::<NONCE>()?;
     let payload = Payload { msg: value, aad: &binding.0 };
     let sealed = key
@@ -114,7 +114,11 @@ pub(super) fn seal(key: &Key, binding: &Binding, value: &[u8]) -> Result<String,
 
 /// Opens a value. There is nothing to say about why it cannot be opened: the
 /// key, the value or what it is bound to is not what it was.
-pub(super) fn open(key: &Key, binding: &Binding, sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
+pub(super) fn open(
+    key: &SealKey,
+    binding: &AssociatedData,
+    sealed: &str,
+) -> Option<Zeroizing<Vec<u8>>> {
     let bytes = STANDARD.decode(sealed).ok()?;
     let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
     let payload = Payload { msg: sealed, aad: &binding.0 };
@@ -127,8 +131,8 @@ mod tests {
 
     #[test]
     fn a_value_opens_with_its_key_and_binding_only() {
-        let (key, other) = (Key::random().unwrap(), Key::random().unwrap());
-        let bound = Binding::new(&["credential", "acme", "weather"]);
+        let (key, other) = (SealKey::random().unwrap(), SealKey::random().unwrap());
+        let bound = AssociatedData::new(&["credential", "acme", "weather"]);
         let sealed = seal(&key, &bound, b"canary-7f3a").unwrap();
         assert_eq!(&**open(&key, &bound, &sealed).unwrap(), b"canary-7f3a");
         assert!(open(&other, &bound, &sealed).is_none());
@@ -139,15 +143,15 @@ mod tests {
             &["credential", "acme", "weather", ""],
             &["data-key", "acme", "weather"],
         ] {
-            assert!(open(&key, &Binding::new(parts), &sealed).is_none(), "{parts:?}");
+            assert!(open(&key, &AssociatedData::new(parts), &sealed).is_none(), "{parts:?}");
         }
         assert_ne!(seal(&key, &bound, b"canary-7f3a").unwrap(), sealed, "nonces differ");
     }
 
     #[test]
     fn a_change_of_any_byte_is_found_out() {
-        let key = Key::random().unwrap();
-        let bound = Binding::new(&["x"]);
+        let key = SealKey::random().unwrap();
+        let bound = AssociatedData::new(&["x"]);
         let sealed = seal(&key, &bound, b"a secret of some length").unwrap();
         let bytes = STANDARD.decode(&sealed).unwrap();
         for at in 0..bytes.len() {
@@ -171,12 +175,12 @@ mod tests {
 
     #[test]
     fn keys_are_named_by_what_they_are() {
-        let key = Key::random().unwrap();
-        let again = Key::from_base64(&key.to_base64()).unwrap();
+        let key = SealKey::random().unwrap();
+        let again = SealKey::from_base64(&key.to_base64()).unwrap();
         assert_eq!((again.id(), again.bytes()), (key.id(), key.bytes()));
-        assert_ne!(key.id(), Key::random().unwrap().id());
+        assert_ne!(key.id(), SealKey::random().unwrap().id());
         for text in ["", "AAAA", "not base64", &"A".repeat(44), &"A".repeat(200)] {
-            assert!(Key::from_base64(text).is_none(), "{text}");
+            assert!(SealKey::from_base64(text).is_none(), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A model on loopback that answers from a script and remembers every request.
+//! A scripted model on loopback that records every request.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Runs over HTTP.
+//! Agent runs over HTTP.
 
 use std::sync::Arc;
 use std::thread;

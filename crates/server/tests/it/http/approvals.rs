@@ -1,4 +1,4 @@
-//! Calls that wait for a person.
+//! Calls that wait for approval.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -1,5 +1,5 @@
-//! The audit log: who changed what, who was turned away, and whether anybody
-//! changed the log itself.
+//! The audit log: who changed what, who was refused, and whether the log was tampered
+//! with.
 
 use serde_json::{Value, json};
 

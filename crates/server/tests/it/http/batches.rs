@@ -1,4 +1,4 @@
-//! Batches: order, events, caps, cancelling.
+//! Batches: order, events, limits, cancellation.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! Calls: at once, followed, in the background; looked up, cancelled, repeated.
+//! Calls: synchronous, streamed, in the background; looked up, cancelled, retried.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

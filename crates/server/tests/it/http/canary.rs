@@ -1,4 +1,4 @@
-//! What must show nowhere: secrets of credentials, and keys.
+//! Leak detection: secrets of credentials and API keys must appear nowhere.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Connections that are held and not used: each loses its place in time, and
-//! nobody's connections keep others out.
+//! Idle and slow connections (slowloris): each is closed in time, and nobody's
+//! connections keep others out.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,4 @@
-//! People who agree that tools act in their name: OAuth 2.0, from the address
-//! that a call answers with to the next token.
+//! OAuth 2.0 consent: from the authorization URL in a call's error to token refresh.
 
 use std::thread;
 use std::time::Duration;

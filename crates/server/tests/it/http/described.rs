@@ -1,5 +1,5 @@
-//! Holds answers against the document that describes them. Nothing may come
-//! that it does not have: a client is written from it alone.
+//! Validates responses against the OpenAPI document. Nothing may occur that it does not
+//! describe: clients are generated from it alone.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

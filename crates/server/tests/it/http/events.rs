@@ -1,4 +1,4 @@
-//! Live events: nothing twice, nothing missing, nothing of others.
+//! Event streams: no duplicates, no gaps, nothing of other tenants.
 
 use std::time::{Duration, Instant};
 

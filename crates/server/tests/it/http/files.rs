@@ -1,4 +1,4 @@
-//! Files: whole results, uploads, parts, links.
+//! Files: full results, uploads, ranges, temporary links.
 
 use std::thread::sleep;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Requests that nobody should send.
+//! Malformed and malicious requests.
 
 use std::io::{BufReader, Read, Write};
 use std::time::{Duration, Instant};

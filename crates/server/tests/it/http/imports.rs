@@ -1,4 +1,4 @@
-//! API documents over HTTP: sent, uploaded, tried out, imported again.
+//! API documents over HTTP: sent inline, uploaded, previewed, imported again.
 
 use serde_json::{Value, json};
 

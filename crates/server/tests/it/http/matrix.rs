@@ -1,4 +1,4 @@
-//! Every route with every role, and with the ids of another tenant.
+//! Authorization matrix: every route with every role, and with the ids of another tenant.
 
 use serde_json::{Value, json};
 

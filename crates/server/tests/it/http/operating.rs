@@ -1,4 +1,4 @@
-//! What operators look at and change.
+//! Routes for operators.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;

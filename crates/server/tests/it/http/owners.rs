@@ -1,5 +1,5 @@
-//! What belongs to somebody inside of a tenant: files, people's credentials, calls
-//! that one asked for; and what a tenant learns of others.
+//! Ownership within a tenant: files, users' credentials, a user's calls; and isolation
+//! between tenants.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Quotas: each resource has one, says so when it is used up, and has room again
-//! when something is given up or its time is over.
+//! Quotas: each resource has one, reports when it is exhausted, and has room again when
+//! something is deleted or expires.
 
 use serde_json::{Value, json};
 

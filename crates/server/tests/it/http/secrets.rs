@@ -1,8 +1,8 @@
-//! The canary matrix: every source of a secret, every shape that others may give
-//! it, every place where it could show.
+//! The canary matrix for secrets: every source, every encoding, every place where one
+//! could leak.
 //!
-//! Whoever is told a secret here repeats it at once, in all shapes: servers of MCP
-//! over both transports, a webhook, an API, a model.
+//! Whoever receives a secret here echoes it in all encodings: MCP servers over both
+//! transports, a webhook, an API, a model.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -31,7 +31,7 @@ const MODEL: &str = "sk-canary-model-3d9f";
 const ALL: [&str; 8] = [ENV, VARIABLE, ARGUMENT, HEADER, PATH, QUERY, TOKEN, MODEL];
 
 /// What others make of a text.
-fn shapes(text: &str) -> Vec<String> {
+pub(super) fn shapes(text: &str) -> Vec<String> {
     let bytes = |each: fn(u8) -> String| text.bytes().map(each).collect::<String>();
     let mut shapes = vec![
         text.to_owned(),
@@ -54,7 +54,7 @@ fn shapes(text: &str) -> Vec<String> {
 }
 
 /// A text that has each secret in each shape.
-fn told(secrets: &[String]) -> String {
+pub(super) fn told(secrets: &[String]) -> String {
     let shapes: Vec<String> = secrets.iter().flat_map(|secret| shapes(secret)).collect();
     format!("told {} end", shapes.join(" | "))
 }
@@ -143,11 +143,11 @@ fn quoting(asked: &Asked) -> Said {
     Said::json("400 Bad Request", &error)
 }
 
-fn holds(bytes: &[u8], text: &str) -> bool {
+pub(super) fn holds(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
-fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+pub(super) fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -302,7 +302,7 @@ fn no_secret_of_any_source_shows_in_any_shape_anywhere() {
 }
 
 /// What stands around a text.
-fn around(bytes: &[u8], text: &str) -> String {
+pub(super) fn around(bytes: &[u8], text: &str) -> String {
     let at = bytes.windows(text.len()).position(|part| part == text.as_bytes()).unwrap_or_default();
     let end = (at + text.len() + 80).min(bytes.len());
     String::from_utf8_lossy(&bytes[at.saturating_sub(300)..end]).into_owned()

@@ -1,4 +1,4 @@
-//! Two servers on one PostgreSQL.
+//! Two servers on one PostgreSQL database.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

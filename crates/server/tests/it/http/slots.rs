@@ -1,5 +1,5 @@
-//! Requests at once: those that wait hold up nobody, and no key or tenant takes
-//! the slots of the others.
+//! Concurrent requests: waiting ones block nobody, and no API key or tenant takes the
+//! slots of others.
 
 use std::io::BufReader;
 use std::net::TcpStream;

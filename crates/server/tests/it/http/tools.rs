@@ -1,4 +1,4 @@
-//! Tools: lists, formats, pages, and those of a tenant's own.
+//! Tools: lists, formats, pagination, and a tenant's own tools.
 
 use serde_json::{Value, json};
 

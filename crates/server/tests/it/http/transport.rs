@@ -1,4 +1,4 @@
-//! Connections: versions, TLS, compression, methods, ids.
+//! HTTP transport: versions, TLS, compression, methods, request ids.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

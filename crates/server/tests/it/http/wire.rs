@@ -1,4 +1,4 @@
-//! A client that sends what it is told, and reads what comes.
+//! A raw HTTP client, which sends exactly what it is given.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,4 @@
-//! Clients that log in with OAuth: tokens of an authorization server in place of
-//! keys.
+//! Clients with OAuth: access tokens of an authorization server instead of API keys.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

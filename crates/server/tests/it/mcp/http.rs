@@ -1,4 +1,4 @@
-//! `/mcp` of `windlass serve`: keys, tenants, sessions, both eras.
+//! `/mcp` of `windlass serve`: API keys, tenants, sessions, both eras of the protocol.
 
 use std::io::Read;
 use std::sync::Arc;

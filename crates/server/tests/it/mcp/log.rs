@@ -1,4 +1,4 @@
-//! What clients and servers say stays out of the log.
+//! Messages of clients and servers stay out of the log.
 
 use std::io::Write;
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! A remote server that wants a login: each person's calls go with their own
-//! tokens, and who has none is told where to log in.
+//! A remote server that requires OAuth: each user's calls carry their own tokens, and a
+//! user without any is told where to log in.
 
 use std::sync::Arc;
 use std::thread;

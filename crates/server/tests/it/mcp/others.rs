@@ -1,5 +1,6 @@
-//! More servers and clients of others, which `cargo xtask test` installs: each server
-//! lists and runs a tool through us, each library of clients does through `/mcp`.
+//! More third-party servers and clients, installed by `cargo xtask test`: each server
+//! lists and runs a tool through Windlass, and so does each client library through
+//! `/mcp`.
 
 use std::path::PathBuf;
 use std::process::Command;

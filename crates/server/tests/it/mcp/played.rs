@@ -1,5 +1,5 @@
-//! A server of the older era that does what a test needs, as a process of its own:
-//! this test binary, started again.
+//! A scripted server of the legacy era in a process of its own: this test binary, started
+//! again.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, Write};
@@ -16,7 +16,7 @@ pub(super) const CANARY: &str = "canary-7f3a";
 pub(super) const ROWS: usize = 20_000;
 
 /// Names the server `played` in a project.
-pub(super) fn add_to(project: &Project) {
+pub(crate) fn add_to(project: &Project) {
     let this = std::env::current_exe().unwrap();
     let server = json!({
         "command": this.display().to_string(),

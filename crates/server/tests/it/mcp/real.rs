@@ -1,4 +1,4 @@
-//! Servers and clients of others, which `cargo xtask test` installs.
+//! Third-party servers and clients, installed by `cargo xtask test`.
 
 use std::path::PathBuf;
 use std::process::Command;

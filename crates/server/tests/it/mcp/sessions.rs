@@ -1,4 +1,4 @@
-//! What clients make `/mcp` keep: nobody takes it from anybody else.
+//! Limits on sessions and other state of `/mcp`: no client exhausts those of others.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `windlass mcp` on standard input and output.
+//! `windlass mcp` over stdio.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};

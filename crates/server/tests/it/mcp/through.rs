@@ -1,5 +1,4 @@
-//! A server behind us: how it is introduced, what is watched, how long it may
-//! take, and its questions.
+//! Proxying a server: handshake, subscriptions, timeouts, elicitation and sampling.
 
 use std::io::BufRead;
 use std::sync::Arc;

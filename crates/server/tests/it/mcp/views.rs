@@ -1,4 +1,4 @@
-//! What the view of a key hides, and what no view does.
+//! Views of API keys: what they hide, and what none hides.
 
 use std::sync::Arc;
 

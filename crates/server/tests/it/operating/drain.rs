@@ -1,4 +1,4 @@
-//! SIGTERM: no new calls, running ones end, nothing is lost.
+//! Graceful shutdown on SIGTERM: no new calls, running ones finish, nothing is lost.
 
 use std::collections::HashSet;
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! SIGKILL under load: what was answered is kept, what ran is `interrupted`.
+//! SIGKILL under load: acknowledged results are kept, running calls become `interrupted`.
 
 use std::collections::HashMap;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Logs: a line for each request, and never a secret.
+//! Access logs: a line for each request, and never a secret.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! A database that cannot be written, or is not there any more: effects are
-//! refused, reads go on, probes and the end of the program say so.
+//! Outages of the database: side effects are refused, reads go on, and health checks and
+//! the exit status report it.
 
 use std::fs;
 use std::io::Read;

@@ -1,5 +1,4 @@
-//! A server with a slow tool, and a client that speaks plain HTTP/1.1 on
-//! connections that stay open.
+//! A server with a slow tool, and an HTTP/1.1 client with keep-alive connections.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};

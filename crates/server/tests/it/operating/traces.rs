@@ -1,4 +1,4 @@
-//! Traces, against a receiver that keeps what it is sent.
+//! Traces, sent to a receiver that keeps them.
 
 mod conventions;
 

@@ -1,4 +1,4 @@
-//! Credentials and keys with the real program, while a server runs.
+//! Credentials and API keys, managed by the real program while a server runs.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Keeps events and reads them, in SQL.
+//! The event log in SQL.
 
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
@@ -10,13 +10,13 @@ use super::{note, read, text};
 use crate::documents::{EventFilter, KeptEvent, NewEvent};
 use crate::value::read_json;
 
-/// How many events go in one statement.
+/// Maximum number of events in one statement.
 const STEP: i64 = 5000;
 
-/// Keeps events in this order; returns the position of the last one.
+/// Appends events in this order; returns the position of the last one.
 ///
-/// The row of the total stays locked until the commit: positions are in the
-/// order of commits.
+/// The row with the last position stays locked until the commit, so positions are in
+/// commit order.
 pub(super) async fn append(client: &Client, events: &[NewEvent]) -> Result<u64, Fault> {
     let sql = format!(
         "WITH head AS (
@@ -73,7 +73,7 @@ pub(super) async fn read(
         values.push((tenant, Type::TEXT));
         sql.push_str(&format!(" AND tenant = ${}", values.len()));
     }
-    // The index has the beginning, the row has the whole.
+    // The index has only a prefix of long values, so the row is compared as well.
     for (column, value) in [("conversation", &conversation), ("batch", &batch)] {
         if let Some(value) = value {
             values.push((value, Type::TEXT));
@@ -99,7 +99,7 @@ pub(super) async fn range(client: &Client) -> Result<(u64, u64), tokio_postgres:
     Ok((unsigned(row.try_get(0)?), unsigned(row.try_get(1)?)))
 }
 
-/// Lets some of the oldest events go, if there are too many; returns how many.
+/// Deletes some of the oldest events if there are too many; returns how many.
 pub(super) async fn forget(client: &Client, keep: u64) -> Result<u64, tokio_postgres::Error> {
     client
         .execute_typed(

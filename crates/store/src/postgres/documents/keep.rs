@@ -1,4 +1,4 @@
-//! Changes documents: one statement each, which also tells others of it.
+//! Changes documents with one statement each, which also notifies other servers.
 
 use jiff::Timestamp;
 use tokio_postgres::Client;
@@ -9,25 +9,25 @@ use super::fault::{Fault, unavailable};
 use super::{note, text};
 use crate::documents::{Expect, Origin, Put};
 
-/// The time of the database, which is one for all servers.
+/// The database's clock, which all servers share.
 pub(super) const NOW: &str = "(extract(epoch FROM now()) * 1000000)::bigint";
 
-/// How often a document is tried that others get in the way of.
+/// Maximum number of retries after conflicts.
 const ATTEMPTS: u32 = 20;
 
-/// How many expired documents go in one statement.
+/// Maximum number of expired documents deleted in one statement.
 const SWEEP: i64 = 500;
 
-/// What stands in the way of an alias.
+/// What prevents the use of an alias.
 enum Way {
     Free,
     Taken,
 }
 
-/// Keeps a document; returns its new version.
+/// Stores a document; returns its new version.
 ///
-/// A statement that fails because of the alias has changed nothing. Who has the
-/// alias may have expired: then it goes, and the statement is tried again.
+/// A statement that fails because of the alias has changed nothing. The document that
+/// holds the alias may have expired: then it is deleted, and the statement is retried.
 pub(super) async fn put(
     client: &Client,
     put: &Put,
@@ -51,7 +51,7 @@ pub(super) async fn put(
     Err(unavailable("cannot keep a document: too many others change it").into())
 }
 
-/// Deletes a document; returns whether it was there as expected.
+/// Deletes a document if the precondition holds; returns whether it did.
 pub(super) async fn delete(
     client: &Client,
     space: &str,
@@ -103,7 +103,7 @@ pub(super) async fn sweep(client: &Client) -> Result<u64, tokio_postgres::Error>
     client.execute_typed(&sql, &[]).await
 }
 
-/// A tenant's id where its key is not the whole of it.
+/// The full tenant id, if its key is only a prefix and hash.
 pub(super) fn whole(tenant: &TenantId) -> Option<String> {
     let kept = text::kept(tenant.as_str());
     (kept != text::key(tenant.as_str())).then(|| kept.into_owned())
@@ -147,8 +147,8 @@ async fn try_put(
     Ok(row.map(|row| row.try_get(0)).transpose()?.map(unsigned))
 }
 
-/// The values are space, tenant, whole tenant, id, alias, end, body, note, owner
-/// and the version that is expected.
+/// The parameters are space, tenant, full tenant, id, alias, expiry, body, notification,
+/// owner and the expected version.
 fn statement(expect: Expect) -> String {
     let expired = format!("(kept.expires_us <= {NOW}) IS TRUE");
     let change = format!(
@@ -178,8 +178,7 @@ fn statement(expect: Expect) -> String {
     )
 }
 
-/// Deletes another document with the same alias if it has expired. Says whether
-/// one that lives is left.
+/// Deletes another document with the same alias if it has expired. Returns what remains.
 async fn clear_the_way(client: &Client, put: &Put) -> Result<Way, Fault> {
     let other = "space = $1 AND alias = $2 AND (tenant <> $3 OR id <> $4)";
     let sql = format!(

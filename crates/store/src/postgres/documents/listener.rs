@@ -1,4 +1,4 @@
-//! Listens for what other servers have changed, and lets go of what is too old.
+//! Receives notifications of other servers' changes, and deletes what is too old.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::note::Own;
 use super::{events, keep, note, schema};
 use crate::documents::News;
 
-/// How often the connection is tried, and how soon after a failure again.
+/// Interval of checks on the connection, and of reconnect attempts.
 const BEAT: Duration = Duration::from_secs(1);
 
 const WHAT: &str = "listen for changes";
@@ -25,12 +25,12 @@ pub(super) struct Listener {
     options: PostgresOptions,
     own: Arc<Own>,
     news: Arc<News>,
-    /// None while the server is away.
+    /// `None` during an outage.
     client: Option<Client>,
 }
 
 impl Listener {
-    /// Connects, brings the database up to date, and listens from here on.
+    /// Connects, migrates the database, and starts listening.
     pub(super) async fn start(
         target: Target,
         options: PostgresOptions,
@@ -56,7 +56,7 @@ impl Listener {
         }
     }
 
-    /// Looks whether the connection lives, and makes another one where not.
+    /// Checks the connection, and replaces a broken one.
     async fn beat(&mut self) {
         let patience = self.options.statement_timeout + Duration::from_secs(1);
         let was_away = self.client.is_none();
@@ -78,7 +78,7 @@ impl Listener {
     async fn try_beat(&mut self) -> Result<(), Fault> {
         if self.client.as_ref().is_none_or(Client::is_closed) {
             self.listen().await?;
-            // Whatever was said in between went unheard.
+            // Notifications sent in between are lost.
             self.own.forget();
             self.news.missed();
         }
@@ -90,7 +90,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Listens first and asks then, so that nothing goes by in between.
+    /// Listens first and then queries, so that nothing is missed in between.
     async fn listen(&mut self) -> Result<(), Fault> {
         let (news, own) = (Arc::clone(&self.news), Arc::clone(&self.own));
         let hear = move |heard: tokio_postgres::Notification| {

@@ -1,4 +1,4 @@
-//! What servers tell each other of changes, over NOTIFY.
+//! Notifications between servers about changed documents, sent by `NOTIFY`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,13 +12,13 @@ use crate::documents::{News, Origin};
 pub(super) const CHANGES: &str = "windlass_changes";
 pub(super) const EVENTS: &str = "windlass_events";
 
-/// PostgreSQL takes less than 8,000 bytes.
+/// PostgreSQL limits a payload to less than 8,000 bytes.
 const MAX_BYTES: usize = 7900;
 
-/// How many changes of one's own are remembered.
+/// Maximum number of this process's own changes that are remembered.
 const MAX_OWN: usize = 10_000;
 
-/// A change, and where it comes from.
+/// A change and its origin.
 #[derive(Serialize, Deserialize)]
 struct Note<'a> {
     origin: Origin,
@@ -30,28 +30,28 @@ struct Note<'a> {
     id: Cow<'a, str>,
 }
 
-/// A change as text; where that is too long, only that there was one.
+/// The payload for a change; if it would be too long, only that there was one.
 pub(super) fn write(origin: Origin, space: &str, tenant: &TenantId, id: &str) -> String {
     let text = |space, tenant, id| {
         let [space, tenant, id] = [space, tenant, id].map(Cow::Borrowed);
-        // Strings and an id can always be written.
+        // Strings and an id always serialize.
         serde_json::to_string(&Note { origin, space, tenant, id }).unwrap_or_default()
     };
     let whole = text(space, tenant.as_str(), id);
     if whole.len() <= MAX_BYTES { whole } else { text("", "", "") }
 }
 
-/// The changes of this process that are under way or were not heard yet: it
-/// tells of them itself, and sooner.
+/// This process's own changes whose notifications have not arrived yet. It reports those
+/// to its subscribers itself, and sooner.
 #[derive(Default)]
 pub(super) struct Own(Mutex<HashSet<Origin>>);
 
 impl Own {
-    /// Before a change is made.
+    /// Registers a change before it is made.
     pub(super) fn begin(&self) -> Origin {
         let origin = Origin::new();
         let mut own = self.0.lock();
-        // Nobody listens, it seems. To hear of a change twice does no harm.
+        // No notifications seem to arrive. A duplicate report does no harm.
         if own.len() >= MAX_OWN {
             own.clear();
         }
@@ -59,13 +59,13 @@ impl Own {
         origin
     }
 
-    /// After a change that was not made, or may not have been: should it be heard
-    /// of after all, it is passed on. Returns whether it was heard of already.
+    /// Unregisters a change that failed or may have failed: if its notification arrives
+    /// after all, it is reported. Returns whether it has arrived already.
     pub(super) fn disown(&self, origin: Origin) -> bool {
         !self.0.lock().remove(&origin)
     }
 
-    /// What was said before will not be heard any more.
+    /// Earlier notifications will not arrive any more.
     pub(super) fn forget(&self) {
         self.0.lock().clear();
     }
@@ -75,7 +75,7 @@ impl Own {
     }
 }
 
-/// Passes on what was heard on a channel.
+/// Handles a notification.
 pub(super) fn hear(news: &News, own: &Own, channel: &str, payload: &str) {
     if channel == EVENTS {
         news.events_until(payload.parse().unwrap_or_default());
@@ -85,7 +85,7 @@ pub(super) fn hear(news: &News, own: &Own, channel: &str, payload: &str) {
             Ok(note) if !note.space.is_empty() => {
                 news.changed(&note.space, &TenantId::new(&*note.tenant), &note.id);
             }
-            // Too long to be told, or of a windlass that tells it otherwise.
+            // Too long for a payload, or in the format of another version of windlass.
             _ => news.missed(),
         }
     }

@@ -1,4 +1,4 @@
-//! The questions about documents, in SQL.
+//! Queries for documents, in SQL.
 
 use jiff::Timestamp;
 use tokio_postgres::types::{ToSql, Type};
@@ -41,7 +41,7 @@ pub(super) async fn list(
     after: Option<&str>,
     limit: usize,
 ) -> Result<Vec<Document>, tokio_postgres::Error> {
-    // No id holds a zero byte, so none lies between this and its beginning.
+    // No id contains a zero byte, so the prefix sorts the same.
     let after = after.and_then(|after| after.split('\0').next());
     let key = text::key(tenant.as_str());
     let values: Values<'_> = &[
@@ -113,7 +113,7 @@ pub(super) async fn names(
     found.iter().map(|row| Ok((tenant(row, 0)?, row.try_get(2)?))).collect()
 }
 
-/// The tenant of a row, from its key and the whole where that is longer.
+/// The tenant of a row: its key, or the full id if that is longer.
 pub(super) fn tenant(row: &Row, key: usize) -> Result<TenantId, tokio_postgres::Error> {
     let whole: Option<&str> = row.try_get(key + 1)?;
     let stored = match whole {
@@ -145,7 +145,7 @@ fn document(row: &Row) -> Result<Document, tokio_postgres::Error> {
         version: unsigned(row.try_get(4)?),
         updated_at: time(row.try_get(5)?),
         expires_at: row.try_get::<_, Option<i64>>(6)?.map(time),
-        // Nothing is kept that cannot be read.
+        // Only valid JSON is stored.
         body: read_json(row.try_get(7)?),
         owner: row.try_get(8)?,
     })

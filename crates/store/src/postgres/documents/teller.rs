@@ -1,4 +1,4 @@
-//! Tells of a change that is made here, whatever becomes of its connection.
+//! Guard that reports a local change to subscribers, even if the connection is lost.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::fault::Fault;
 use super::note::Own;
 use crate::documents::{News, Origin};
 
-/// Made before a change. Dropped without an answer, because that was late, it
-/// leaves the change to be heard of like one of another server.
+/// Created before a change. If it is dropped without a result, the change is reported
+/// when its notification arrives, like that of another server.
 pub(super) struct Teller {
     origin: Origin,
     own: Arc<Own>,
@@ -36,7 +36,7 @@ impl Teller {
         self.origin
     }
 
-    /// Tells of the change, if it was made.
+    /// Reports the change, if it was made.
     pub(super) fn tell<T>(
         mut self,
         end: Result<T, Fault>,
@@ -52,7 +52,8 @@ impl Teller {
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        // It may have been made and heard of before the answer was lost.
+        // The change may have been made, and its notification received, before the answer
+        // was lost.
         if !self.told && self.own.disown(self.origin) {
             self.news.changed(self.space, &self.tenant, &self.id);
         }

@@ -1,4 +1,4 @@
-//! A few connections that write.
+//! Pool of connections that write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) struct Writers {
     runtime: Handle,
     idle: Mutex<Vec<Arc<Client>>>,
     permits: Arc<Semaphore>,
-    /// Beyond what the server gives a statement.
+    /// Client-side timeout, longer than the server's statement timeout.
     patience: Duration,
 }
 
@@ -34,9 +34,9 @@ impl Writers {
         }
     }
 
-    /// Does something on a connection of its own, to the end, also where nobody
-    /// waits for it any more. It is not tried again: what a lost connection has
-    /// done is not known. `what` finishes the sentence "cannot …".
+    /// Runs an operation on a pooled connection to its end, even if the caller is gone.
+    /// It is not retried: after a lost connection its outcome is unknown. `what` finishes
+    /// the sentence "cannot …".
     pub(super) async fn write<T, F>(
         self: &Arc<Self>,
         what: &'static str,
@@ -72,7 +72,7 @@ impl Writers {
         let end = timeout(self.patience, work(Arc::clone(&client)))
             .await
             .unwrap_or_else(|_| Err(no_answer(&self.target.place, what, self.patience).into()));
-        // One that was late, lost, or led to a standby is not trusted again.
+        // A connection that timed out, broke or leads to a standby is not reused.
         let is_good = |fault: &Fault| fault.code().is_some() && !fault.is_read_only();
         if end.as_ref().err().is_none_or(is_good) {
             self.idle.lock().push(client);

@@ -1,4 +1,4 @@
-//! Keeps events and reads them, in SQL.
+//! The event log in SQL.
 
 use rusqlite::types::Value as Column;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -8,10 +8,10 @@ use super::read::{signed, unsigned};
 use crate::documents::{EventFilter, KeptEvent, NewEvent};
 use crate::value::read_json;
 
-/// How many events go in one transaction.
+/// Maximum number of events deleted in one transaction.
 const STEP: u64 = 5000;
 
-/// Keeps events in this order; returns the position of the last one.
+/// Appends events in this order; returns the position of the last one.
 pub(super) fn append(db: &Connection, events: &[NewEvent]) -> rusqlite::Result<u64> {
     let mut statement = db.prepare_cached(
         "INSERT INTO events (tenant, conversation, batch, name, body) VALUES (?, ?, ?, ?, ?)",
@@ -30,7 +30,7 @@ pub(super) fn append(db: &Connection, events: &[NewEvent]) -> rusqlite::Result<u
 
 /// The oldest and the newest position.
 pub(super) fn range(db: &Connection) -> rusqlite::Result<(u64, u64)> {
-    // One question for each end, which the key answers at once.
+    // A separate query for each end, answered from the primary key.
     db.query_row(
         "SELECT coalesce((SELECT min(position) FROM events), 0),
                 coalesce((SELECT max(position) FROM events), 0)",
@@ -39,20 +39,20 @@ pub(super) fn range(db: &Connection) -> rusqlite::Result<(u64, u64)> {
     )
 }
 
-/// Whether there are more events than should be kept.
+/// Whether there are more events than allowed.
 pub(super) fn are_too_many(db: &Connection, keep: u64) -> rusqlite::Result<bool> {
     let (oldest, newest) = range(db)?;
     Ok(newest > 0 && newest - oldest >= keep.max(1))
 }
 
-/// Lets some of the oldest events go.
+/// Deletes some of the oldest events.
 pub(super) fn forget(db: &Connection, keep: u64) -> rusqlite::Result<usize> {
     let (oldest, newest) = range(db)?;
     let last = newest.saturating_sub(keep.max(1)).min(oldest + STEP);
     db.execute("DELETE FROM events WHERE position <= ?", [signed(last)])
 }
 
-/// A question for events, with its values.
+/// A query for events, with its parameters.
 pub(super) struct Question {
     sql: String,
     values: Vec<Column>,

@@ -1,4 +1,4 @@
-//! Changes documents, each inside a transaction that nobody else can enter.
+//! Changes documents, each within an exclusive transaction.
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -7,14 +7,13 @@ use windlass::TenantId;
 use super::read::{signed, unsigned};
 use crate::documents::{Change, Expect, Origin, Put};
 
-/// How many changes can be heard of later. Whoever is further behind looks at
-/// everything again.
+/// Length of the change log. Whoever is further behind must read everything again.
 const KEEP_CHANGES: i64 = 1000;
 
-/// How many expired documents go in one transaction.
+/// Maximum number of expired documents deleted in one transaction.
 const SWEEP: i64 = 500;
 
-/// Keeps a document; returns its new version.
+/// Stores a document; returns its new version.
 pub(super) fn put(
     db: &Connection,
     put: &Put,
@@ -49,7 +48,7 @@ pub(super) fn put(
     Ok(Some(version))
 }
 
-/// Deletes a document; returns whether it was there as expected.
+/// Deletes a document if the precondition holds; returns whether it did.
 pub(super) fn delete(
     db: &Connection,
     space: &str,
@@ -68,13 +67,13 @@ pub(super) fn delete(
     Ok(true)
 }
 
-/// The last change there was.
+/// Number of the last change.
 pub(super) fn last_change(db: &Connection) -> rusqlite::Result<i64> {
     db.query_row("SELECT coalesce(max(seq), 0) FROM document_changes", [], |row| row.get(0))
 }
 
-/// Changes of others after the `last` one that was seen, and the last one now.
-/// No list of them where some are not known any more.
+/// Changes by other processes after the number `last`, and the current number. `None` as
+/// the list if some are no longer in the log.
 pub(super) fn changes_of_others(
     db: &Connection,
     origin: Origin,
@@ -119,7 +118,7 @@ pub(super) fn sweep(db: &Connection) -> rusqlite::Result<usize> {
     )
 }
 
-/// Deletes what has expired and would be in the way of a document.
+/// Deletes expired documents that would conflict with this one.
 fn clear_the_way(db: &Connection, put: &Put, now: i64) -> rusqlite::Result<()> {
     db.prepare_cached(
         "DELETE FROM documents WHERE space = ?1 AND tenant = ?2 AND id = ?3 AND expires_us <= ?4",
@@ -156,7 +155,7 @@ fn is_taken(db: &Connection, put: &Put) -> rusqlite::Result<bool> {
     .query_row(params![put.space, put.alias, put.tenant.as_str(), put.id], |row| row.get(0))
 }
 
-/// Notes a change for other processes.
+/// Adds a change to the log for other processes.
 fn note(
     db: &Connection,
     space: &str,

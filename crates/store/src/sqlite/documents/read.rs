@@ -1,4 +1,4 @@
-//! The questions about documents, in SQL.
+//! Queries for documents, in SQL.
 
 use jiff::Timestamp;
 use rusqlite::Error::FromSqlConversionFailure;
@@ -126,12 +126,12 @@ fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Value> {
         .map_err(|cause| FromSqlConversionFailure(column, Type::Text, Box::new(cause)))
 }
 
-/// SQLite's numbers have a sign; versions and positions are never below zero.
+/// SQLite's integers are signed; versions and positions are never negative.
 pub(super) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default())
 }
 
-/// The same the other way round.
+/// The reverse conversion.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Looks for what other processes have written, and lets go of what is too old.
+//! Polls for changes by other processes, and deletes what is too old.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,30 +17,29 @@ use crate::sqlite::fault::storage;
 use crate::sqlite::file_identity::FileIdentity;
 use crate::sqlite::options::Options;
 
-/// How often to look whether anything was written: a few microseconds where
-/// nothing was.
+/// Polling interval; a poll takes a few microseconds if nothing has changed.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How often to look for what is too old.
+/// Interval of the clean-up.
 const UPKEEP: Duration = Duration::from_secs(1);
 
 pub(super) struct Watch {
     path: PathBuf,
     options: Options,
     identity: Arc<FileIdentity>,
-    /// Whether the file was the one that was opened at the last look.
+    /// Whether the path still named the opened file at the last check.
     is_there: bool,
     origin: Origin,
     news: Arc<News>,
-    /// None after a failure, until there is a new one.
+    /// `None` after a failure, until there is a new connection.
     connection: Option<Connection>,
-    /// Of this connection: changes with every commit of another one.
+    /// Of this connection; changes with every commit of another one.
     data_version: Option<i64>,
-    /// The last change that was heard of.
+    /// Number of the last change that was reported.
     last_change: i64,
 }
 
-/// The thread that watches; it ends with this.
+/// The polling thread, which stops when this is dropped.
 pub(super) struct Watcher {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -95,7 +94,7 @@ impl Watch {
         Ok(Watcher { stop: Some(stop), thread: Some(thread) })
     }
 
-    /// What fails now is tried again soon, on another connection.
+    /// After a failure, tries again soon on a new connection.
     fn note_failure(&mut self, work: impl FnOnce(&mut Self) -> rusqlite::Result<()>) {
         if let Err(error) = work(self) {
             tracing::debug!(%error, file = %self.path.display(), "documents cannot be watched");
@@ -104,8 +103,8 @@ impl Watch {
         }
     }
 
-    /// Tells operators that the file was deleted, replaced or moved, or is back:
-    /// where nothing is written, nobody else would notice.
+    /// Tells the operator when the file is deleted, replaced, moved or back: without
+    /// writes, nobody else would notice.
     fn look_for_the_file(&mut self) {
         let found = self.identity.check();
         let was_there = std::mem::replace(&mut self.is_there, found.is_ok());
@@ -121,11 +120,10 @@ impl Watch {
         }
     }
 
-    /// Tells of what others have written since the last look.
+    /// Reports changes by others since the last poll.
     fn look(&mut self) -> rusqlite::Result<()> {
         let db = open(&mut self.connection, &self.path, &self.options, &self.identity)?;
-        // Before the questions: what is written in between is seen by the next
-        // look, at the latest.
+        // Read first: what is written in between is seen by the next poll at the latest.
         let version = db.query_row("PRAGMA data_version", [], |row| row.get(0))?;
         if self.data_version == Some(version) {
             return Ok(());
@@ -144,7 +142,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Lets go of what is too old, in steps, so that others get their turn.
+    /// Deletes what is too old, in steps, so that others get their turn.
     fn keep_up(
         &mut self,
         documents: &DocumentWriter,

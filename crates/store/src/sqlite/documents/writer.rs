@@ -1,4 +1,4 @@
-//! A connection that writes, for one piece of work at a time.
+//! Write connection with one operation at a time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,9 +19,9 @@ pub(super) struct DocumentWriter {
     path: PathBuf,
     connection: Arc<Mutex<Connection>>,
     identity: Arc<FileIdentity>,
-    /// Those who wait their turn wait here, and not on a thread each.
+    /// Waiting callers queue here, rather than on a thread each.
     turn: Arc<Semaphore>,
-    /// How long another process may hold the lock.
+    /// How long to wait for another process's lock.
     patience: Duration,
 }
 
@@ -41,9 +41,9 @@ impl DocumentWriter {
         }
     }
 
-    /// Does something in a transaction, on a thread that may block, and tells of
-    /// it once it is committed. Both are done to the end, also where nobody waits
-    /// for it any more. `what` finishes the sentence "cannot …".
+    /// Runs an operation in a transaction on a blocking thread, and reports the change
+    /// once it is committed. Both are completed even if the caller is gone. `what`
+    /// finishes the sentence "cannot …".
     pub(super) async fn write<T: Send + 'static>(
         &self,
         what: &'static str,
@@ -70,7 +70,7 @@ impl DocumentWriter {
         }
     }
 
-    /// The same on this thread.
+    /// The same, on this thread.
     pub(super) fn write_here<T>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -90,7 +90,7 @@ fn transact<T>(
     let transaction = lock(connection, &|| Instant::now() >= give_up)?;
     let done = work(&transaction)?;
     transaction.commit()?;
-    // What went to a file that is gone is not kept.
+    // A commit to a deleted file is not durable.
     identity.check()?;
     Ok(done)
 }

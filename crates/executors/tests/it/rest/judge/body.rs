@@ -1,4 +1,4 @@
-//! Bodies, by their type.
+//! Bodies, by media type.
 
 use serde_json::{Map, Value, json};
 use windlass_executors::rest::Preview;

@@ -1,4 +1,4 @@
-//! What a schema says of a type, and texts as values of it.
+//! Types in schemas, and conversion of text to them.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The files of a document, and what references lead to.
+//! The files of a document, and resolution of references.
 
 use std::collections::HashMap;
 use std::path::Path;

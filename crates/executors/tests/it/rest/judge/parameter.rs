@@ -1,4 +1,4 @@
-//! Parameters as they stand in a request, read by their styles.
+//! Parses parameters of a request by their styles.
 
 use std::collections::HashMap;
 

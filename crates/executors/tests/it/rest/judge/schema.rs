@@ -1,4 +1,4 @@
-//! A schema of the document as a validator takes it.
+//! Converts a schema of the document for a JSON Schema validator.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,5 +1,4 @@
-//! What a person sees of an agent while it runs: its words as they come, the
-//! tools that it calls, and what it costs.
+//! Progress of an agent's run on a terminal: streamed text, tool calls and cost.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -19,14 +18,14 @@ const QUIET: Style = Style::new().dimmed();
 const MAX_ARGUMENTS: usize = 100;
 
 /// Tells what an agent does.
-pub(crate) struct Telling {
+pub(crate) struct RunDisplay {
     agent: String,
     screen: Screen,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<RunDisplayState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct RunDisplayState {
     /// Whether the last thing that was written did not end its line.
     in_line: bool,
     /// What the agent has said itself.
@@ -35,7 +34,7 @@ struct State {
     run: Option<String>,
 }
 
-impl Telling {
+impl RunDisplay {
     pub(crate) fn new(agent: &str, screen: Screen) -> Self {
         Self { agent: agent.to_owned(), screen, state: Arc::default() }
     }
@@ -112,7 +111,7 @@ fn can_go_on(kind: ErrorKind) -> bool {
     !matches!(kind, ErrorKind::Conflict)
 }
 
-fn tell(own: &str, screen: Screen, state: &mut State, event: &RunEvent<'_>) {
+fn tell(own: &str, screen: Screen, state: &mut RunDisplayState, event: &RunEvent<'_>) {
     if let RunEvent::Turn { agent, run, .. } | RunEvent::Call { agent, run, .. } = event
         && *agent == own
     {
@@ -163,7 +162,7 @@ fn tell(own: &str, screen: Screen, state: &mut State, event: &RunEvent<'_>) {
     }
 }
 
-fn end_line(state: &mut State) {
+fn end_line(state: &mut RunDisplayState) {
     if std::mem::take(&mut state.in_line) {
         println!();
     }

@@ -1,5 +1,5 @@
-//! Finds the calls in what somebody has at hand: a list, a model's message, a
-//! whole answer of an API, a line for each call.
+//! Finds the calls in the input: a list, a model's message, a whole API response, or
+//! JSON lines.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal};
 
 use serde_json::{Deserializer, Map, Value};
 
-use super::asked::{Asked, Found};
+use super::parsed_call::{ListItem, ParsedCall};
 use crate::cli::arguments::{self, kind_of};
 use crate::cli::context::Stdin;
 use crate::cli::exit::Failure;
@@ -26,7 +26,7 @@ const HINT: &str = "a call is {\"tool\": \"echo\", \"arguments\": {\"message\": 
 const LISTS: [&str; 4] = ["tool_calls", "content", "calls", "output"];
 
 /// Reads all calls, and says whether stdin was needed for it.
-pub(super) fn read(word: Option<&str>) -> Result<(Vec<Asked>, Stdin), Failure> {
+pub(super) fn read(word: Option<&str>) -> Result<(Vec<ParsedCall>, Stdin), Failure> {
     let (text, from, stdin) = match word {
         None | Some("-") => {
             if word.is_none() && io::stdin().is_terminal() {
@@ -52,7 +52,7 @@ pub(super) fn read(word: Option<&str>) -> Result<(Vec<Asked>, Stdin), Failure> {
 }
 
 /// All calls in a text of one or more JSON documents.
-fn parse(text: &str) -> Result<Vec<Asked>, String> {
+fn parse(text: &str) -> Result<Vec<ParsedCall>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut items = Vec::new();
     let mut documents = Deserializer::from_str(text).into_iter::<Value>();
@@ -74,9 +74,9 @@ fn parse(text: &str) -> Result<Vec<Asked>, String> {
     let mut ids: HashMap<String, usize> = HashMap::new();
     for (at, item) in items.into_iter().enumerate() {
         let position = at + 1;
-        match Asked::find(item).map_err(|why| format!("item {position}: {why}"))? {
-            Found::NoCall => {}
-            Found::Call(asked) => {
+        match ParsedCall::find(item).map_err(|why| format!("item {position}: {why}"))? {
+            ListItem::NoCall => {}
+            ListItem::Call(asked) => {
                 if let Some(id) = &asked.id
                     && let Some(first) = ids.insert(id.clone(), position)
                 {
@@ -114,7 +114,7 @@ fn list(document: Value) -> Result<Vec<Value>, String> {
     if is_message_without_calls(&object) {
         return Ok(Vec::new());
     }
-    if Asked::looks_like_a_call(&object) {
+    if ParsedCall::looks_like_a_call(&object) {
         return Ok(vec![Value::Object(object)]);
     }
     let mut lists = object.iter_mut().filter_map(|(_, value)| match value {

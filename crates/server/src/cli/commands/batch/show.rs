@@ -1,12 +1,11 @@
-//! Prints the results of a batch: a table for people, JSON for programs, or
-//! what the model's next message wants.
+//! Prints the results of a batch: a table, JSON, or the messages of a model API.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass::{CallResult, Lang, Status};
 
-use super::Format;
+use super::BatchFormat;
 use crate::cli::exit::Failure;
 use crate::cli::output::{Grid, Screen, beginning, cell, count, one_line, spent, status, strong};
 
@@ -14,19 +13,23 @@ use crate::cli::output::{Grid, Screen, beginning, cell, count, one_line, spent, 
 const MAX_RESULT: usize = 80;
 
 /// How results are printed.
-pub(super) struct View {
+pub(super) struct BatchPrintOptions {
     pub(super) lang: Lang,
-    pub(super) format: Option<Format>,
+    pub(super) format: Option<BatchFormat>,
 }
 
 /// A result, and how long its call waited.
-pub(super) struct Row<'a> {
+pub(super) struct ResultRow<'a> {
     pub(super) result: &'a CallResult,
     pub(super) waited: Duration,
 }
 
 /// Prints the results.
-pub(super) fn show(rows: &[Row<'_>], view: &View, screen: Screen) -> Result<(), Failure> {
+pub(super) fn show(
+    rows: &[ResultRow<'_>],
+    view: &BatchPrintOptions,
+    screen: Screen,
+) -> Result<(), Failure> {
     let results = rows.iter().map(|row| row.result);
     if let Some(format) = view.format {
         let messages: Vec<Value> =
@@ -43,9 +46,9 @@ pub(super) fn show(rows: &[Row<'_>], view: &View, screen: Screen) -> Result<(), 
 
 /// Says what the batch took, against what its calls took.
 pub(super) fn sum_up(
-    rows: &[Row<'_>],
+    rows: &[ResultRow<'_>],
     took: Duration,
-    view: &View,
+    view: &BatchPrintOptions,
     screen: Screen,
 ) -> Result<(), Failure> {
     if screen.json || view.format.is_some() {
@@ -66,11 +69,11 @@ pub(super) fn sum_up(
     Ok(())
 }
 
-fn table(rows: &[Row<'_>], view: &View, screen: Screen) -> Result<(), Failure> {
+fn table(rows: &[ResultRow<'_>], view: &BatchPrintOptions, screen: Screen) -> Result<(), Failure> {
     let columns = [">#", "TOOL", "!STATUS", ">WAITED", ">RAN", "RESULT"];
     let mut table = Grid::new(&columns).one_line();
     let mut shortened = false;
-    for (at, Row { result, waited }) in rows.iter().enumerate() {
+    for (at, ResultRow { result, waited }) in rows.iter().enumerate() {
         let ran = result.attempts > 0;
         let ended = match result.error() {
             None => Status::Succeeded,
@@ -103,7 +106,7 @@ fn preview(result: &CallResult, lang: Lang) -> String {
     }
 }
 
-impl Format {
+impl BatchFormat {
     /// The result as the model wants it.
     fn message(self, result: &CallResult, lang: Lang) -> Value {
         // A call without an id of the model's is answered by its own.

@@ -1,7 +1,7 @@
-//! When each call of a batch had its turn.
+//! How long each call of a batch waited.
 //!
-//! A result knows how long its call waited for a slot. Waiting for the other
-//! calls of the batch comes before that, and only the events tell of it.
+//! A result knows how long its call waited for a slot. Before that a call may wait
+//! for other calls of the batch, which only the events report.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{self, Screen};
 
 /// How a result is printed.
-pub(super) struct View {
+pub(super) struct CallPrintOptions {
     pub(super) lang: Lang,
     /// The bytes and nothing else.
     pub(super) raw: bool,
@@ -20,7 +20,11 @@ pub(super) struct View {
 }
 
 /// Prints a result: what the tool gave on stdout, what went wrong on stderr.
-pub(super) fn show(result: &CallResult, view: &View, screen: Screen) -> Result<Exit, Failure> {
+pub(super) fn show(
+    result: &CallResult,
+    view: &CallPrintOptions,
+    screen: Screen,
+) -> Result<Exit, Failure> {
     let exit = result.error().map_or(Exit::Success, |error| Exit::of(error.kind()));
     match print(result, view, screen) {
         // Whoever has read enough still gets the code of the call.
@@ -52,7 +56,7 @@ pub(super) fn show(result: &CallResult, view: &View, screen: Screen) -> Result<E
     Ok(exit)
 }
 
-fn print(result: &CallResult, view: &View, screen: Screen) -> io::Result<()> {
+fn print(result: &CallResult, view: &CallPrintOptions, screen: Screen) -> io::Result<()> {
     match &result.outcome {
         _ if screen.json => screen.document(&result.to_json(view.lang)),
         Ok(output) if view.raw => screen.bytes(&raw(output)),
@@ -112,7 +116,7 @@ fn beginning(output: &Output) -> Option<&str> {
 }
 
 /// Says what went wrong and what to do about it.
-fn explain(error: &Error, result: &CallResult, view: &View, screen: Screen) {
+fn explain(error: &Error, result: &CallResult, view: &CallPrintOptions, screen: Screen) {
     let feedback = error.feedback(view.lang);
     match error.violations() {
         [] => screen.error(&feedback),
@@ -139,7 +143,7 @@ fn invalid_arguments(lang: Lang) -> String {
     text[..end].to_owned() + ":"
 }
 
-fn hint(kind: ErrorKind, result: &CallResult, view: &View) -> Option<String> {
+fn hint(kind: ErrorKind, result: &CallResult, view: &CallPrintOptions) -> Option<String> {
     let name = &result.tool_name;
     Some(match kind {
         ErrorKind::ToolNotFound => "`windlass tools` lists all tools".to_owned(),

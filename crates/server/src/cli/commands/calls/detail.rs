@@ -1,4 +1,4 @@
-//! One call, with everything that was kept of it.
+//! One call in full.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Finds a call by its id or the beginning of it.
+//! Finds a call by its id or a prefix of it.
 //!
-//! Ids are UUIDv7: they begin with the time of the call. The beginning of an
-//! id therefore names a stretch of time, and only that is searched.
+//! Ids are UUIDv7 and begin with a timestamp. A prefix therefore names an interval of
+//! time, and only that is searched.
 
 use jiff::Timestamp;
 use windlass::{CallId, CallRecord, PageRequest, RecordFilter, RecordStore, TenantId};
@@ -17,16 +17,16 @@ const MAX_PAGES: usize = 20;
 
 /// A call that somebody asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum CallSelector {
     Id(CallId),
     /// The first hexadecimal digits of the id, without dashes.
     Beginning(String),
 }
 
 /// Reads an id or the beginning of one.
-pub(super) fn parse(text: &str) -> Result<Wanted, String> {
+pub(super) fn parse(text: &str) -> Result<CallSelector, String> {
     if let Ok(id) = text.parse() {
-        return Ok(Wanted::Id(id));
+        return Ok(CallSelector::Id(id));
     }
     let digits: String = text.to_ascii_lowercase().chars().filter(|c| *c != '-').collect();
     if !digits.chars().all(|c| c.is_ascii_hexdigit()) || digits.len() >= 32 {
@@ -35,21 +35,21 @@ pub(super) fn parse(text: &str) -> Result<Wanted, String> {
     if digits.len() < LEAST_DIGITS {
         return Err(format!("too short; write at least {LEAST_DIGITS} digits of the id"));
     }
-    Ok(Wanted::Beginning(digits))
+    Ok(CallSelector::Beginning(digits))
 }
 
 /// The record of the call.
 pub(super) async fn find(
     records: &dyn RecordStore,
-    wanted: &Wanted,
+    wanted: &CallSelector,
 ) -> Result<CallRecord, Failure> {
     let tenant = TenantId::default();
     let beginning = match wanted {
-        Wanted::Id(id) => {
+        CallSelector::Id(id) => {
             let found = records.get(&tenant, *id).await?;
             return found.ok_or_else(|| missing(&id.to_string()));
         }
-        Wanted::Beginning(digits) => digits,
+        CallSelector::Beginning(digits) => digits,
     };
     let mut found = search(records, &tenant, beginning).await?;
     match (found.pop(), found.as_slice()) {
@@ -161,6 +161,6 @@ mod tests {
         for bad in ["", "xyz", "019a", "zzzzzzzzzzzz", &"0".repeat(33)] {
             assert!(parse(bad).is_err(), "{bad}");
         }
-        assert_eq!(parse("019A8C21-F3E2"), Ok(Wanted::Beginning("019a8c21f3e2".to_owned())));
+        assert_eq!(parse("019A8C21-F3E2"), Ok(CallSelector::Beginning("019a8c21f3e2".to_owned())));
     }
 }

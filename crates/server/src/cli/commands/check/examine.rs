@@ -1,5 +1,5 @@
-//! Reads definitions as the engine would, and goes on where the engine stops:
-//! to what nothing here can run, and to what could be better.
+//! Checks definitions as the engine would, and continues past the first error: to
+//! definitions that no executor can run, and to lint advice.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use windlass::{BoxFuture, Call, Engine, Error, Executor, Output};
 use windlass_executors::rest::SettingFlaw;
 use windlass_executors::sql;
 
-use super::names::Names;
-use super::{Finding, Report, Severity};
+use super::names::AgentToolNames;
+use super::{CheckReport, Finding, Severity};
 use crate::cli::exit::Failure;
 use crate::cli::output::Screen;
 use crate::settings::{OutboundSettings, Settings};
@@ -26,9 +26,9 @@ pub(super) fn examine(
     paths: &[PathBuf],
     settings: &Settings,
     screen: &Screen,
-) -> Result<Report, Failure> {
-    let mut report = Report::default();
-    let mut names = Names::new(settings, screen);
+) -> Result<CheckReport, Failure> {
+    let mut report = CheckReport::default();
+    let mut names = AgentToolNames::new(settings, screen);
     let engine = Engine::builder().build()?;
     // Whether a definition can run does not depend on what it may reach.
     let kinds = Kinds::new(&OutboundSettings::default(), &settings.models);
@@ -58,7 +58,7 @@ pub(super) fn examine(
                     names.add_servers(&parsed.providers);
                     files_of(&name, &parsed.library, &mut report);
                     for definition in &parsed.tools {
-                        let place = Place { file: &name, definition };
+                        let place = LocatedDefinition { file: &name, definition };
                         let owner = owners.insert(definition.spec.name.to_string(), name.clone());
                         // The same file named twice is no conflict.
                         if let Some(owner) = owner.filter(|owner| *owner != name) {
@@ -83,7 +83,7 @@ pub(super) fn examine(
 }
 
 /// Files that resources are read from.
-fn files_of(file: &str, library: &LibrarySpec, report: &mut Report) {
+fn files_of(file: &str, library: &LibrarySpec, report: &mut CheckReport) {
     for resource in &library.resources {
         let ResourceBody::File(path) = &resource.body else { continue };
         if !Path::new(path).is_file() {
@@ -101,7 +101,7 @@ fn files_of(file: &str, library: &LibrarySpec, report: &mut Report) {
 
 /// Examines the document that a provider names: its words are the API's, but
 /// whether they can be read is to be known.
-fn document(file: &Path, request: &ImportRequest, report: &mut Report) -> Vec<Definition> {
+fn document(file: &Path, request: &ImportRequest, report: &mut CheckReport) -> Vec<Definition> {
     let finding = |severity, message| Finding {
         severity,
         file: file.display().to_string(),
@@ -135,12 +135,12 @@ fn read_one(path: PathBuf) -> LoadedFile {
 }
 
 /// A definition and the file that it is in.
-pub(super) struct Place<'a> {
+pub(super) struct LocatedDefinition<'a> {
     file: &'a str,
     pub(super) definition: &'a Definition,
 }
 
-impl Place<'_> {
+impl LocatedDefinition<'_> {
     fn examine(&self, engine: &Engine, kinds: &Kinds) -> Vec<Finding> {
         let definition = self.definition;
         let mut findings = Vec::new();

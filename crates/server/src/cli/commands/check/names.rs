@@ -1,7 +1,7 @@
-//! Whether the tools that agents name are there.
+//! Checks that the tools that agents name exist.
 //!
-//! What agents may call is defined anywhere: in other files, in this program, in
-//! imports that the database keeps. So names are asked for at the end.
+//! They may be defined anywhere: in other files, in this program, in imports that the
+//! database keeps. So names are resolved at the end.
 
 use std::collections::HashSet;
 
@@ -9,21 +9,21 @@ use windlass::definition::{Definition, ProviderSpec};
 use windlass::{Kind, ToolName};
 
 use super::Finding;
-use super::examine::Place;
+use super::examine::LocatedDefinition;
 use crate::cli::output::Screen;
 use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::wiring;
 
 /// Names that are known, and those that agents ask for.
-pub(super) struct Names {
+pub(super) struct AgentToolNames {
     known: HashSet<String>,
     /// Servers whose tools are not known before they are asked.
     servers: Vec<String>,
     asked: Vec<(String, Finding)>,
 }
 
-impl Names {
+impl AgentToolNames {
     /// The names of what the project has already.
     pub(super) fn new(settings: &Settings, screen: &Screen) -> Self {
         // What is wrong with the project's own definitions is told by the check
@@ -55,7 +55,7 @@ impl Names {
     }
 
     /// The tools that an agent names.
-    pub(super) fn ask(&mut self, place: &Place<'_>) {
+    pub(super) fn ask(&mut self, place: &LocatedDefinition<'_>) {
         let spec = &place.definition.spec;
         if spec.kind != Kind::Agent {
             return;

@@ -1,5 +1,5 @@
-//! Where the values of a credential come from: a prompt, stdin, or, for what is
-//! no secret, an option.
+//! Where the values of a credential come from: a prompt, stdin, or an option for
+//! fields that are not secret.
 
 use std::io::{self, IsTerminal, Read, Write};
 
@@ -10,7 +10,7 @@ use windlass::definition::{CredentialField, CredentialKind, ProviderSpec};
 use zeroize::Zeroizing;
 
 use crate::cli::exit::Failure;
-use crate::state::vault::Given;
+use crate::state::vault::FieldValue;
 
 /// The most that stdin may hold.
 const MAX_BYTES: usize = 256 * 1024;
@@ -18,10 +18,10 @@ const MAX_BYTES: usize = 256 * 1024;
 /// How values are given.
 #[derive(Debug, Args)]
 pub(super) struct ValueArgs {
-    /// A field that is no secret; may be given several times
+    /// A field that is not secret; may be given several times
     #[arg(long = "field", value_name = "NAME=VALUE")]
     fields: Vec<String>,
-    /// Read fields from stdin: a JSON object, lines of NAME=VALUE, or the one secret alone
+    /// Read fields from stdin: a JSON object, lines of NAME=VALUE, or the value of the only secret
     #[arg(long)]
     stdin: bool,
 }
@@ -35,7 +35,7 @@ pub(super) enum Purpose {
     Change,
 }
 
-type Values = Vec<(String, Given)>;
+type FieldValues = Vec<(String, FieldValue)>;
 
 impl ValueArgs {
     /// Reads the values for a provider.
@@ -43,7 +43,7 @@ impl ValueArgs {
         &self,
         provider: &ProviderSpec,
         purpose: Purpose,
-    ) -> Result<Values, Failure> {
+    ) -> Result<FieldValues, Failure> {
         let asked = &provider.credentials;
         let mut values = Vec::new();
         for word in &self.fields {
@@ -74,7 +74,7 @@ fn is_asked(field: &CredentialField, purpose: Purpose, nothing_given: bool) -> b
 }
 
 /// A field of the command line, which must not be a secret.
-fn open_field(word: &str, asked: &[CredentialField]) -> Result<(String, Given), Failure> {
+fn open_field(word: &str, asked: &[CredentialField]) -> Result<(String, FieldValue), Failure> {
     let (name, value) = word.split_once('=').ok_or_else(|| {
         // Not the word itself: it may be a secret that somebody put here.
         Failure::usage("--field takes NAME=VALUE")
@@ -84,10 +84,10 @@ fn open_field(word: &str, asked: &[CredentialField]) -> Result<(String, Given), 
         return Err(Failure::usage(format!("the field `{name}` is a secret and cannot be an argument"))
             .hint("other users of this machine and your shell's history would see it; leave it out to be asked, or send it with --stdin"));
     }
-    Ok((name.to_owned(), Given::Text(Secret::new(value))))
+    Ok((name.to_owned(), FieldValue::Text(Secret::new(value))))
 }
 
-fn ask(wanted: &[&CredentialField], purpose: Purpose) -> Result<Values, Failure> {
+fn ask(wanted: &[&CredentialField], purpose: Purpose) -> Result<FieldValues, Failure> {
     if !wanted.is_empty() && !io::stdin().is_terminal() {
         let names: Vec<&str> = wanted.iter().map(|field| field.name.as_str()).collect();
         return Err(Failure::usage(format!("there is nobody to ask for {}", names.join(", ")))
@@ -103,7 +103,7 @@ fn ask(wanted: &[&CredentialField], purpose: Purpose) -> Result<Values, Failure>
         };
         let answer = Secret::new(answer);
         if purpose == Purpose::New || !answer.expose().is_empty() {
-            values.push((field.name.clone(), Given::Text(answer)));
+            values.push((field.name.clone(), FieldValue::Text(answer)));
         }
     }
     Ok(values)
@@ -131,7 +131,7 @@ fn text_of_stdin() -> Result<Zeroizing<String>, Failure> {
 }
 
 /// The fields of a text. What is wrong with it is told without repeating it.
-fn parse(text: &str, asked: &[CredentialField]) -> Result<Values, String> {
+fn parse(text: &str, asked: &[CredentialField]) -> Result<FieldValues, String> {
     if text.trim_start().starts_with('{') {
         let object: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
             format!("stdin: not valid JSON in line {}, column {}", error.line(), error.column())
@@ -146,14 +146,14 @@ fn parse(text: &str, asked: &[CredentialField]) -> Result<Values, String> {
         let (name, value) = line
             .split_once('=')
             .ok_or_else(|| format!("stdin: line {} is not NAME=VALUE", number + 1))?;
-        values.push((name.trim().to_owned(), Given::Text(Secret::new(value))));
+        values.push((name.trim().to_owned(), FieldValue::Text(Secret::new(value))));
     }
     if values.is_empty() { Err("stdin: there are no fields".to_owned()) } else { Ok(values) }
 }
 
 /// The one line of stdin, where it names no field and there is only one secret
 /// that it can be.
-fn lone_secret(text: &str, asked: &[CredentialField]) -> Option<(String, Given)> {
+fn lone_secret(text: &str, asked: &[CredentialField]) -> Option<(String, FieldValue)> {
     let line = text.trim_end_matches(['\r', '\n']);
     let names_a_field = |name: &str| asked.iter().any(|field| field.name == name.trim());
     if line.is_empty()
@@ -164,7 +164,7 @@ fn lone_secret(text: &str, asked: &[CredentialField]) -> Option<(String, Given)>
     }
     let mut secrets = asked.iter().filter(|field| field.kind == CredentialKind::SecretInput);
     match (secrets.next(), secrets.next()) {
-        (Some(only), None) => Some((only.name.clone(), Given::Text(Secret::new(line)))),
+        (Some(only), None) => Some((only.name.clone(), FieldValue::Text(Secret::new(line)))),
         _ => None,
     }
 }
@@ -183,9 +183,9 @@ mod tests {
     }
 
     fn read(text: &str, secrets: &[&str]) -> Result<Value, String> {
-        let shown = |given: Given| match given {
-            Given::Text(text) => json!(text.expose()),
-            Given::Flag(flag) => json!(flag),
+        let shown = |given: FieldValue| match given {
+            FieldValue::Text(text) => json!(text.expose()),
+            FieldValue::Flag(flag) => json!(flag),
             _ => Value::Null,
         };
         let values = parse(text, &asked(secrets))?;

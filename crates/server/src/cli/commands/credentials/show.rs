@@ -1,13 +1,17 @@
-//! What is shown of credentials: never a secret.
+//! Prints credentials with their secrets masked.
 
 use serde_json::{Map, Value};
 
 use crate::cli::exit::Failure;
 use crate::cli::output::{BOLD, GOOD, Grid, Screen, cell, local_time, strong};
-use crate::state::vault::{Credential, Validation};
+use crate::state::vault::{MaskedCredential, Validation};
 
 /// A table of credentials.
-pub(super) fn list(all: &[Credential], database: &str, screen: Screen) -> Result<(), Failure> {
+pub(super) fn list(
+    all: &[MaskedCredential],
+    database: &str,
+    screen: Screen,
+) -> Result<(), Failure> {
     if screen.json {
         screen.document(&all)?;
         return Ok(());
@@ -34,7 +38,7 @@ pub(super) fn list(all: &[Credential], database: &str, screen: Screen) -> Result
 }
 
 /// One credential.
-pub(super) fn one(one: &Credential, screen: Screen) -> Result<(), Failure> {
+pub(super) fn one(one: &MaskedCredential, screen: Screen) -> Result<(), Failure> {
     if screen.json {
         screen.document(one)?;
         return Ok(());
@@ -58,7 +62,7 @@ pub(super) fn one(one: &Credential, screen: Screen) -> Result<(), Failure> {
 }
 
 /// What was done to a credential.
-pub(super) fn done(what: &str, one: &Credential, screen: Screen) -> Result<(), Failure> {
+pub(super) fn done(what: &str, one: &MaskedCredential, screen: Screen) -> Result<(), Failure> {
     if screen.json {
         screen.document(one)?;
         return Ok(());

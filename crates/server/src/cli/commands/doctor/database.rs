@@ -1,5 +1,5 @@
-//! The database: reachable, whole, writable, up to date, with space left; and
-//! the clock, which orders everything in it.
+//! Checks of the database (reachable, intact, writable, schema up to date, free
+//! space) and of the clock, which orders the records.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use windlass_store::{Documents, Examination, examine_file};
 
-use super::Finding;
+use super::Diagnosis;
 use crate::installation::Installation;
-use crate::settings::Database;
+use crate::settings::DatabaseLocation;
 
 const ABOUT: &str = "database";
 /// Less space than this will not last, in bytes.
@@ -25,14 +25,14 @@ const LONG_AGO: i64 = 1_767_225_600;
 /// What was found, and the documents in the database where it has some.
 pub(super) async fn examine(
     installation: &Installation<'_>,
-) -> (Vec<Finding>, Option<Arc<dyn Documents>>) {
+) -> (Vec<Diagnosis>, Option<Arc<dyn Documents>>) {
     let settings = installation.settings;
     let mut findings = Vec::new();
     let mut clock = None;
     let examined = match &settings.database {
-        Database::Memory => {
+        DatabaseLocation::Memory => {
             findings.push(
-                Finding::warning(
+                Diagnosis::warning(
                     ABOUT,
                     "nothing is kept: records, keys and credentials go with the process",
                 )
@@ -40,35 +40,35 @@ pub(super) async fn examine(
             );
             None
         }
-        Database::File(path) if !path.exists() => {
+        DatabaseLocation::File(path) if !path.exists() => {
             findings.push(new_file(path));
             None
         }
-        Database::File(path) => {
+        DatabaseLocation::File(path) => {
             clock = written_later(path);
             Some(examine_file(path))
         }
         #[cfg(feature = "postgres")]
-        Database::Postgres(url) => Some(windlass_store::examine_postgres(url).await),
+        DatabaseLocation::Postgres(url) => Some(windlass_store::examine_postgres(url).await),
     };
-    if let Database::File(path) = &settings.database {
+    if let DatabaseLocation::File(path) = &settings.database {
         findings.extend(space(path));
     }
     let mut documents = None;
     match examined {
         None => {}
-        Some(Err(error)) => findings.push(Finding::broken(ABOUT, error.message())),
+        Some(Err(error)) => findings.push(Diagnosis::broken(ABOUT, error.message())),
         Some(Ok(found)) => {
             let place = settings.database.describe();
             let state = state(&place, &found);
-            let works = state.state != super::State::Broken;
+            let works = state.state != super::DiagnosisState::Broken;
             findings.insert(0, state);
             clock = found.clock.and_then(apart).or(clock);
             // One that is not up to date is brought so by opening it.
             if works && found.version == found.known {
                 match installation.documents().await {
                     Ok(open) => documents = Some(Arc::clone(open)),
-                    Err(failure) => findings.push(Finding::broken(ABOUT, failure.message)),
+                    Err(failure) => findings.push(Diagnosis::broken(ABOUT, failure.message)),
                 }
             }
         }
@@ -77,35 +77,41 @@ pub(super) async fn examine(
     (findings, documents)
 }
 
-fn state(place: &str, found: &Examination) -> Finding {
+fn state(place: &str, found: &Examination) -> Diagnosis {
     if !found.damage.is_empty() {
         let message = format!("{place} is damaged: {}", found.damage.join("; "));
-        return Finding::broken(ABOUT, message).hint(
+        return Diagnosis::broken(ABOUT, message).hint(
             "stop all windlass processes, then restore a backup, or save what is left with \
              `sqlite3 FILE .recover`",
         );
     }
     if let Some(why) = &found.read_only {
-        return Finding::broken(ABOUT, format!("{place} cannot be written to: {why}"))
+        return Diagnosis::broken(ABOUT, format!("{place} cannot be written to: {why}"))
             .hint("windlass must own the database, and name the primary server");
     }
     match found.version {
-        0 => Finding::ok(ABOUT, format!("{place} is reachable; the first start makes the tables")),
-        version if version < found.known => Finding::warning(
+        0 => {
+            Diagnosis::ok(ABOUT, format!("{place} is reachable; the first start makes the tables"))
+        }
+        version if version < found.known => Diagnosis::warning(
             ABOUT,
             format!("{place} has version {version}; the next start brings it to {}", found.known),
         )
         .hint("make a backup first: an older windlass cannot open it afterwards"),
-        version => Finding::ok(ABOUT, format!("{place} is whole and writable, version {version}")),
+        version => {
+            Diagnosis::ok(ABOUT, format!("{place} is whole and writable, version {version}"))
+        }
     }
 }
 
 /// A file that is still to be made: its folder has to let us in.
-fn new_file(path: &Path) -> Finding {
+fn new_file(path: &Path) -> Diagnosis {
     let place = path.display();
     match write_into(folder_of(path)) {
-        Ok(()) => Finding::ok(ABOUT, format!("{place} does not exist yet; the first use makes it")),
-        Err(error) => Finding::broken(ABOUT, format!("{place} cannot be made: {error}"))
+        Ok(()) => {
+            Diagnosis::ok(ABOUT, format!("{place} does not exist yet; the first use makes it"))
+        }
+        Err(error) => Diagnosis::broken(ABOUT, format!("{place} cannot be made: {error}"))
             .hint("choose another place with --database, or give yourself the folder"),
     }
 }
@@ -127,50 +133,50 @@ fn write_into(folder: &Path) -> std::io::Result<()> {
 }
 
 #[cfg(unix)]
-fn space(path: &Path) -> Option<Finding> {
+fn space(path: &Path) -> Option<Diagnosis> {
     let disk = rustix::fs::statvfs(folder_of(path)).ok()?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     let mebibytes = free / (1024 * 1024);
     let message = format!("{mebibytes} MiB of disk are free for {}", path.display());
     let hint = "free some space; records.keep and records.keep_outputs_bytes bound what is kept";
     Some(match free {
-        free if free < NONE => Finding::broken(ABOUT, message).hint(hint),
-        free if free < LITTLE => Finding::warning(ABOUT, message).hint(hint),
-        _ => Finding::ok(ABOUT, message),
+        free if free < NONE => Diagnosis::broken(ABOUT, message).hint(hint),
+        free if free < LITTLE => Diagnosis::warning(ABOUT, message).hint(hint),
+        _ => Diagnosis::ok(ABOUT, message),
     })
 }
 
 #[cfg(not(unix))]
-fn space(_: &Path) -> Option<Finding> {
+fn space(_: &Path) -> Option<Diagnosis> {
     None
 }
 
 /// A file from the future: the clock was set back since.
-fn written_later(path: &Path) -> Option<Finding> {
+fn written_later(path: &Path) -> Option<Diagnosis> {
     let written = std::fs::metadata(path).ok()?.modified().ok()?;
     let ahead = written.duration_since(SystemTime::now()).ok()?;
     (ahead.as_secs() > APART.unsigned_abs()).then(|| {
         let message = format!("the database was written {} s in the future", ahead.as_secs());
-        Finding::warning("clock", message)
+        Diagnosis::warning("clock", message)
             .hint("set the clock, and let NTP keep it: `timedatectl set-ntp true`")
     })
 }
 
 /// The database server has another idea of the time.
-fn apart(theirs: Timestamp) -> Option<Finding> {
+fn apart(theirs: Timestamp) -> Option<Diagnosis> {
     let seconds = Timestamp::now().duration_since(theirs).as_secs();
     (seconds.abs() > APART).then(|| {
         let message = format!("this machine and the database server are {} s apart", seconds.abs());
-        Finding::warning("clock", message)
+        Diagnosis::warning("clock", message)
             .hint("let NTP keep both clocks; events and expiries of several servers rely on it")
     })
 }
 
-fn own_clock() -> Finding {
+fn own_clock() -> Diagnosis {
     let now = Timestamp::now();
     if now.as_second() < LONG_AGO {
-        return Finding::broken("clock", format!("this machine believes that it is {now}"))
+        return Diagnosis::broken("clock", format!("this machine believes that it is {now}"))
             .hint("set the clock: keys and certificates would not be valid");
     }
-    Finding::ok("clock", format!("{}", now.strftime("%Y-%m-%d %H:%M:%SZ")))
+    Diagnosis::ok("clock", format!("{}", now.strftime("%Y-%m-%d %H:%M:%SZ")))
 }

@@ -1,5 +1,4 @@
-//! How the server is reached: its address, TLS, host names; and where its
-//! traces go.
+//! Checks of the listener (address, TLS, host names) and of the trace collector.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +12,7 @@ use tokio::time::timeout;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-use super::Finding;
+use super::Diagnosis;
 use crate::http::Tls;
 use crate::settings::Settings;
 
@@ -22,12 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// A certificate that ends sooner should be renewed.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-pub(super) async fn examine(settings: &Settings) -> Vec<Finding> {
+pub(super) async fn examine(settings: &Settings) -> Vec<Diagnosis> {
     let server = &settings.server;
     let mut findings = vec![address(server.listen, server.tls.is_some()).await];
     findings.extend(server.tls.as_ref().map(certificate));
     if let Err(refused) = server.refuse_plain_text() {
-        let mut finding = Finding::broken("tls", refused.message);
+        let mut finding = Diagnosis::broken("tls", refused.message);
         finding.hint = refused.hint;
         findings.push(finding);
     }
@@ -35,10 +34,10 @@ pub(super) async fn examine(settings: &Settings) -> Vec<Finding> {
         let plain = server.tls.is_none() && server.http.without_tls;
         findings.extend(plain.then(|| {
             let message = "there is none here: what is in front has it (server.without_tls)";
-            Finding::ok("tls", message)
+            Diagnosis::ok("tls", message)
         }));
         findings.extend(server.http.hosts.is_empty().then(|| {
-            Finding::warning("hosts", "requests for a name are refused: server.hosts is empty")
+            Diagnosis::warning("hosts", "requests for a name are refused: server.hosts is empty")
                 .hint("add the names by which others call this server")
         }));
     }
@@ -46,25 +45,27 @@ pub(super) async fn examine(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-async fn address(address: SocketAddr, has_tls: bool) -> Finding {
+async fn address(address: SocketAddr, has_tls: bool) -> Diagnosis {
     let about = "listen";
     let error = match TcpListener::bind(address).await {
-        Ok(_) => return Finding::ok(about, format!("{address} is free")),
+        Ok(_) => return Diagnosis::ok(about, format!("{address} is free")),
         Err(error) => error,
     };
     match error.kind() {
         io::ErrorKind::AddrInUse => match who_answers(address).await {
-            Some(version) => Finding::ok(about, format!("windlass {version} answers on {address}")),
-            None if has_tls => Finding::warning(about, format!("something listens on {address}"))
+            Some(version) => {
+                Diagnosis::ok(about, format!("windlass {version} answers on {address}"))
+            }
+            None if has_tls => Diagnosis::warning(about, format!("something listens on {address}"))
                 .hint("if it is not your windlass, choose another address: server.listen"),
-            None => Finding::broken(about, format!("another program listens on {address}"))
+            None => Diagnosis::broken(about, format!("another program listens on {address}"))
                 .hint("choose another address: server.listen, or serve --listen"),
         },
         io::ErrorKind::PermissionDenied => {
-            Finding::broken(about, format!("{address}: only root may listen on this port"))
+            Diagnosis::broken(about, format!("{address}: only root may listen on this port"))
                 .hint("choose a port from 1024 on, or give the program CAP_NET_BIND_SERVICE")
         }
-        _ => Finding::broken(about, format!("cannot listen on {address}: {error}"))
+        _ => Diagnosis::broken(about, format!("cannot listen on {address}: {error}"))
             .hint("choose an address of this machine: server.listen"),
     }
 }
@@ -88,15 +89,15 @@ async fn who_answers(mut address: SocketAddr) -> Option<String> {
     timeout(PATIENCE, ask).await.ok().flatten()
 }
 
-fn certificate(tls: &Tls) -> Finding {
+fn certificate(tls: &Tls) -> Diagnosis {
     let about = "tls";
     let place = tls.certificate.display();
     if let Err(error) = tls.acceptor() {
-        return Finding::broken(about, error.to_string())
+        return Diagnosis::broken(about, error.to_string())
             .hint("both files are PEM, and the key is that of the first certificate");
     }
     let Some((from, until)) = validity(tls) else {
-        return Finding::warning(about, format!("{place}: its dates cannot be read"));
+        return Diagnosis::warning(about, format!("{place}: its dates cannot be read"));
     };
     let now = SystemTime::now();
     let day = |time: SystemTime| {
@@ -104,17 +105,17 @@ fn certificate(tls: &Tls) -> Finding {
         time.strftime("%Y-%m-%d").to_string()
     };
     if now >= until {
-        return Finding::broken(about, format!("{place} expired on {}", day(until)))
+        return Diagnosis::broken(about, format!("{place} expired on {}", day(until)))
             .hint("renew the certificate; a server that runs has to be started again");
     }
     if now < from {
-        return Finding::broken(about, format!("{place} is not valid before {}", day(from)))
+        return Diagnosis::broken(about, format!("{place} is not valid before {}", day(from)))
             .hint("look at the clock of this machine, and at the certificate");
     }
     let message = format!("{place} is valid until {}", day(until));
     match until.duration_since(now) {
-        Ok(left) if left < SOON => Finding::warning(about, message).hint("renew it soon"),
-        _ => Finding::ok(about, message),
+        Ok(left) if left < SOON => Diagnosis::warning(about, message).hint("renew it soon"),
+        _ => Diagnosis::ok(about, message),
     }
 }
 
@@ -127,20 +128,20 @@ fn validity(tls: &Tls) -> Option<(SystemTime, SystemTime)> {
 }
 
 /// Whether somebody takes traces.
-async fn collector(settings: &Settings) -> Option<Finding> {
+async fn collector(settings: &Settings) -> Option<Diagnosis> {
     let endpoint = &settings.telemetry.endpoint.as_ref()?.0;
     let about = "traces";
     let host = endpoint.host()?.trim_start_matches('[').trim_end_matches(']');
     let fallback = if endpoint.scheme_str() == Some("https") { 443 } else { 80 };
     let port = endpoint.port_u16().unwrap_or(fallback);
     Some(match timeout(PATIENCE, TcpStream::connect((host, port))).await {
-        Ok(Ok(_)) => Finding::ok(about, format!("{endpoint} can be reached")),
+        Ok(Ok(_)) => Diagnosis::ok(about, format!("{endpoint} can be reached")),
         Ok(Err(error)) => unreachable(endpoint, &error.to_string()),
         Err(_) => unreachable(endpoint, "no answer"),
     })
 }
 
-fn unreachable(endpoint: &axum::http::Uri, why: &str) -> Finding {
-    Finding::warning("traces", format!("{endpoint} cannot be reached: {why}"))
+fn unreachable(endpoint: &axum::http::Uri, why: &str) -> Diagnosis {
+    Diagnosis::warning("traces", format!("{endpoint} cannot be reached: {why}"))
         .hint("start the collector, or correct telemetry.endpoint; calls run without it")
 }

@@ -1,5 +1,5 @@
-//! What tools may reach: whether names are found, and whether what was opened
-//! for them is there.
+//! Checks of outbound access: DNS, and the folders, CA files and databases that the
+//! settings open to tools.
 
 use std::env;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
-use super::Finding;
+use super::Diagnosis;
 use crate::settings::Settings;
 
 const ABOUT: &str = "outbound";
@@ -19,24 +19,24 @@ const KNOWN: &str = "example.com:443";
 /// Variables that other programs take proxies from.
 const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"];
 
-pub(super) async fn examine(settings: &Settings) -> Vec<Finding> {
+pub(super) async fn examine(settings: &Settings) -> Vec<Diagnosis> {
     let (policy, files) = (&settings.outbound.policy, &settings.outbound.files);
     let mut findings = Vec::new();
     for path in &policy.ca_files {
         if let Err(error) = File::open(path) {
             let message = format!("{} cannot be read: {error}", path.display());
-            findings.push(Finding::broken(ABOUT, message).hint("correct outbound.ca_files"));
+            findings.push(Diagnosis::broken(ABOUT, message).hint("correct outbound.ca_files"));
         }
     }
     if let Some(folder) = files.folder.as_ref().filter(|folder| !folder.is_dir()) {
         let message = format!("{} is no folder; the file tools are refused", folder.display());
         let hint = format!("make it with `mkdir -p {}`", folder.display());
-        findings.push(Finding::broken(ABOUT, message).hint(hint));
+        findings.push(Diagnosis::broken(ABOUT, message).hint(hint));
     }
     let proxy = PROXIES.iter().find(|name| env::var_os(name).is_some());
     if let (Some(name), None) = (proxy, &policy.proxy) {
         findings.push(
-            Finding::warning(ABOUT, format!("{name} is set; tools do not use it"))
+            Diagnosis::warning(ABOUT, format!("{name} is set; tools do not use it"))
                 .hint("if requests have to go through it, set outbound.proxy"),
         );
     }
@@ -45,7 +45,7 @@ pub(super) async fn examine(settings: &Settings) -> Vec<Finding> {
 }
 
 /// Whether names are found at all, and what is open besides the internet.
-async fn names(settings: &Settings) -> Finding {
+async fn names(settings: &Settings) -> Diagnosis {
     let open = &settings.outbound.policy.allow;
     let more = match open.is_empty() {
         true => "tools reach the open internet only".to_owned(),
@@ -55,8 +55,8 @@ async fn names(settings: &Settings) -> Finding {
         }
     };
     match timeout(PATIENCE, lookup_host(KNOWN)).await {
-        Ok(Ok(_)) => Finding::ok(ABOUT, more),
-        _ => Finding::warning(ABOUT, format!("{more}; but names cannot be found"))
+        Ok(Ok(_)) => Diagnosis::ok(ABOUT, more),
+        _ => Diagnosis::warning(ABOUT, format!("{more}; but names cannot be found"))
             .hint("tools that reach out need DNS: look at /etc/resolv.conf"),
     }
 }

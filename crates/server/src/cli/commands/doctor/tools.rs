@@ -1,8 +1,8 @@
-//! Definitions of tools, and whether something here can run them.
+//! Checks of tool definitions: whether they are valid and an executor can run them.
 
 use windlass::{TenantId, definition};
 
-use super::Finding;
+use super::Diagnosis;
 use crate::cli::output::count;
 use crate::installation::Installation;
 use crate::prerequisites::Need;
@@ -12,7 +12,7 @@ use crate::wiring::Kinds;
 /// How many faults are told one by one.
 const TOLD: usize = 10;
 
-pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
+pub(super) fn examine(settings: &Settings) -> Vec<Diagnosis> {
     let about = "tools";
     let mut findings = Vec::new();
     let kinds = Kinds::new(&settings.outbound, &settings.models);
@@ -23,7 +23,7 @@ pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
             if folder.asked_for {
                 let hint = format!("make it with `mkdir -p {place}`, or set tools_directory");
                 findings
-                    .push(Finding::broken(about, format!("{place}: no such folder")).hint(hint));
+                    .push(Diagnosis::broken(about, format!("{place}: no such folder")).hint(hint));
             }
             continue;
         }
@@ -45,29 +45,27 @@ pub(super) fn examine(settings: &Settings) -> Vec<Finding> {
         }
     }
     let more = faults.len().saturating_sub(TOLD);
-    findings.extend(
-        faults.into_iter().take(TOLD).map(|fault| {
-            Finding::broken(about, fault).hint("`windlass check` explains every fault")
-        }),
-    );
+    findings.extend(faults.into_iter().take(TOLD).map(|fault| {
+        Diagnosis::broken(about, fault).hint("`windlass check` explains every fault")
+    }));
     if more > 0 {
-        findings.push(Finding::broken(about, format!("and {}", count(more, "more fault"))));
+        findings.push(Diagnosis::broken(about, format!("and {}", count(more, "more fault"))));
     }
     findings.extend(idle.into_iter().take(TOLD).map(|why| {
-        Finding::warning(about, format!("nothing here can run {why}"))
+        Diagnosis::warning(about, format!("nothing here can run {why}"))
             .hint("name a handler that this program has; `windlass tools` lists the built-in ones")
     }));
     if findings.is_empty() {
         let sum =
             format!("{} in {}, and the built-in ones", count(tools, "tool"), count(files, "file"));
-        findings.push(Finding::ok(about, sum));
+        findings.push(Diagnosis::ok(about, sum));
     }
     findings
 }
 
 /// The built-in tools that nobody is shown before they are configured, and how
 /// to do that.
-pub(super) async fn unready(installation: &Installation<'_>) -> Vec<Finding> {
+pub(super) async fn unready(installation: &Installation<'_>) -> Vec<Diagnosis> {
     let Ok(engine) = installation.defined() else { return Vec::new() };
     let Ok(prerequisites) = installation.prerequisites().await else { return Vec::new() };
     let missing = prerequisites.missing(&engine, &TenantId::default()).await.unwrap_or_default();
@@ -84,7 +82,7 @@ pub(super) async fn unready(installation: &Installation<'_>) -> Vec<Finding> {
         };
         let names = names.join(", ");
         let message = format!("{names}: not shown to MCP clients before there is {what}");
-        Finding::ok("tools", message).hint(hint)
+        Diagnosis::ok("tools", message).hint(hint)
     });
     told.collect()
 }

@@ -1,5 +1,5 @@
-//! `windlass providers add NAME -- COMMAND`: a server of tools, written into a
-//! file of the tools folder in the form that other programs use, too.
+//! `windlass providers add NAME -- COMMAND`: adds an MCP server to a file in the
+//! tools folder, in the `mcpServers` format that other programs use, too.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,14 +20,14 @@ pub(super) struct ServerArgs {
     /// A variable for the server's process: NAME=VALUE, or NAME for ${NAME}
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// A header that every request has: NAME=VALUE. For a server's address, ${VARIABLE} is looked
-    /// up when it is sent; secrets of an API belong into its credential
+    /// A header of every request: NAME=VALUE. ${VARIABLE} is resolved when a request
+    /// is sent; for secrets use a credential
     #[arg(long, value_name = "NAME=VALUE")]
     header: Vec<String>,
-    /// Believe what the server says of its tools, such as that one only reads
+    /// Trust the server's annotations of its tools, such as read-only
     #[arg(long)]
     trust_annotations: bool,
-    /// Hold a tool back that has changed, until somebody has looked
+    /// Hold changed tools back until somebody has reviewed them
     #[arg(long)]
     quarantine: bool,
 }

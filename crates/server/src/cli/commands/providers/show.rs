@@ -10,12 +10,12 @@ use windlass_executors::rest::Import;
 
 use crate::cli::exit::Failure;
 use crate::cli::output::{Grid, Screen, cell, count, local_time, strong};
-use crate::state::imports::{self, Diff, Kept};
+use crate::state::imports::{self, ImportDiff, ImportedProvider};
 
 /// How many warnings are printed for people; `--json` has all.
 const SHOWN: usize = 20;
 
-/// What came of a document.
+/// The result of an import.
 pub(super) fn import(import: &Import, verb: &str, screen: Screen) -> Result<(), Failure> {
     if screen.json {
         screen.document(&imports::report(import))?;
@@ -60,7 +60,7 @@ pub(super) fn import(import: &Import, verb: &str, screen: Screen) -> Result<(), 
 
 /// All providers: imported ones, and those that definitions describe.
 pub(super) fn list(
-    kept: &[Kept],
+    kept: &[ImportedProvider],
     defined: &BTreeMap<String, ProviderSpec>,
     screen: Screen,
 ) -> Result<(), Failure> {
@@ -100,7 +100,7 @@ pub(super) fn list(
 }
 
 /// One provider.
-pub(super) fn one(kept: &Kept, screen: Screen) -> Result<(), Failure> {
+pub(super) fn one(kept: &ImportedProvider, screen: Screen) -> Result<(), Failure> {
     if screen.json {
         let mut shown = summary(kept);
         shown["options"] = json!(kept.options);
@@ -180,7 +180,7 @@ fn difference(part: &ChangedPart) -> Vec<String> {
     gone.chain(added).collect()
 }
 
-fn summary(kept: &Kept) -> serde_json::Value {
+fn summary(kept: &ImportedProvider) -> serde_json::Value {
     json!({
         "name": kept.provider.name,
         "imported": true,
@@ -193,7 +193,7 @@ fn summary(kept: &Kept) -> serde_json::Value {
 
 /// What another import changes.
 pub(super) fn diff(
-    diff: &Diff,
+    diff: &ImportDiff,
     flagged: &[String],
     warnings: &[String],
     screen: Screen,

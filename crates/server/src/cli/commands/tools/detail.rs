@@ -1,4 +1,4 @@
-//! One tool, with everything that a caller wants to know.
+//! One tool in full.
 
 use std::io;
 

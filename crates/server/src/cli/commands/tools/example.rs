@@ -1,7 +1,7 @@
-//! A line to try a tool with, made from nothing but its definition.
+//! Makes an example command line from a tool's definition.
 //!
-//! It works as it stands where the definition says enough: a default, a choice
-//! or an example for each parameter. Elsewhere a `…` asks to be replaced.
+//! It runs as it is if the definition has a default, an enum or an example for each
+//! required parameter. Elsewhere it has a `…` to be replaced.
 
 use serde_json::{Map, Value};
 use windlass::{FilledBy, Tool};

@@ -1,4 +1,5 @@
-//! Server-sent events: of a call, of a batch, and of all that happens.
+//! Schemas of server-sent events: of a call, a batch, a turn, an agent's run, and of
+//! the event stream.
 
 use std::borrow::Cow;
 
@@ -37,9 +38,9 @@ fn number() -> Value {
 
 /// The stream of one call: `started`, `progress` and `retried` as they come,
 /// then one `result`.
-pub(crate) struct CallEvent;
+pub(crate) struct CallEventDoc;
 
-impl JsonSchema for CallEvent {
+impl JsonSchema for CallEventDoc {
     fn schema_name() -> Cow<'static, str> {
         "CallEvent".into()
     }
@@ -59,9 +60,9 @@ impl JsonSchema for CallEvent {
 
 /// The stream of a batch: `batch`, then what happens to its calls, then
 /// `results`.
-pub(crate) struct BatchEvent;
+pub(crate) struct BatchEventDoc;
 
-impl JsonSchema for BatchEvent {
+impl JsonSchema for BatchEventDoc {
     fn schema_name() -> Cow<'static, str> {
         "BatchEvent".into()
     }
@@ -78,9 +79,9 @@ impl JsonSchema for BatchEvent {
 
 /// The stream of a turn: that of its batch, then `turn`; `broken` where the
 /// model's message broke off.
-pub(crate) struct TurnEvent;
+pub(crate) struct TurnEventDoc;
 
-impl JsonSchema for TurnEvent {
+impl JsonSchema for TurnEventDoc {
     fn schema_name() -> Cow<'static, str> {
         "TurnEvent".into()
     }
@@ -95,9 +96,9 @@ impl JsonSchema for TurnEvent {
 
 /// The stream of an agent's run: `run`, then its words and what happens to the
 /// calls that it makes, then `result`.
-pub(crate) struct RunEvent;
+pub(crate) struct RunEventDoc;
 
-impl JsonSchema for RunEvent {
+impl JsonSchema for RunEventDoc {
     fn schema_name() -> Cow<'static, str> {
         "RunEvent".into()
     }
@@ -115,7 +116,7 @@ impl JsonSchema for RunEvent {
     }
 }
 
-/// What a front end shows of a batch.
+/// The queue of a batch, for a front end.
 fn of_batch(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     let of = |what: &str, name: &str, more: Value| {
         let mut event = json!({"type": {"const": name}, what: text(), "toolUseId": text()});
@@ -146,7 +147,7 @@ fn of_batch(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "EventCall")]
 struct CallDoc {
-    /// What happened; the same as the name of the event.
+    /// The type of the event; the same as its SSE name.
     event_type: String,
     /// When.
     #[schemars(schema_with = "time")]
@@ -160,11 +161,11 @@ struct CallDoc {
     caller: Caller,
 }
 
-/// Something that happened to tools.
+/// An event about tools.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "EventTool")]
 struct ToolEventDoc {
-    /// What happened; the same as the name of the event.
+    /// The type of the event; the same as its SSE name.
     event_type: String,
     /// When.
     #[schemars(schema_with = "time")]
@@ -179,16 +180,16 @@ struct ToolEventDoc {
     errors: Option<u64>,
     /// Where and why a file could not be read.
     error: Option<String>,
-    /// Whose it is; everybody's where it is missing.
+    /// The tenant that it belongs to; shared by all if missing.
     tenant_id: Option<String>,
-    /// How many events the server itself missed, because it was too slow.
+    /// How many events the server itself missed, because it lagged behind.
     count: Option<u64>,
 }
 
-/// What happens, as it is followed.
-pub(crate) struct FollowedEvent;
+/// An event of the event stream.
+pub(crate) struct FollowedEventDoc;
 
-impl JsonSchema for FollowedEvent {
+impl JsonSchema for FollowedEventDoc {
     fn schema_name() -> Cow<'static, str> {
         "FollowedEvent".into()
     }

@@ -1,4 +1,4 @@
-//! Calls that have not ended, and how full the engine is.
+//! Schemas of unfinished calls and of the engine's utilization.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,26 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use windlass::{CallId, CallRecord};
 
-/// A call that has not ended.
+/// An unfinished call.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "OpenCall")]
 pub(crate) struct OpenDoc {
     /// The call's id.
     record_id: CallId,
     status: OpenStatus,
-    /// What it waits for, where it waits for somebody.
+    /// What it waits for, if it is suspended.
     reason: Option<String>,
 }
 
-/// What a call that has not ended does.
+/// The state of an unfinished call.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum OpenStatus {
     /// It waits for a slot, or runs.
     Running,
-    /// It waits for a person who decides about it.
+    /// It waits for an approval.
     Waiting,
-    /// It waits for answers to what its tool has asked.
+    /// It waits for answers to its tool's questions (elicitation).
     Suspended,
 }
 
@@ -36,13 +36,14 @@ enum OpenStatus {
 pub(crate) enum CallState {
     /// It has ended.
     Ended(Box<CallRecord>),
-    /// It has not.
+    /// It is unfinished.
     Open(OpenDoc),
 }
 
-/// How full the engine is.
+/// The utilization of the engine.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct LimitMetrics {
+#[schemars(rename = "LimitMetrics")]
+pub(crate) struct LimitMetricsDoc {
     /// Calls that have a slot.
     current_concurrent: u64,
     /// Calls that wait.
@@ -52,19 +53,20 @@ pub(crate) struct LimitMetrics {
     bypassing: Option<u64>,
     /// Calls that got a slot so far.
     total_acquired: Option<u64>,
-    /// Calls that were refused so far.
+    /// Calls that were rejected so far.
     total_rejected: Option<u64>,
-    /// Calls that gave up waiting so far.
+    /// Calls that stopped waiting so far.
     total_timeout: Option<u64>,
     /// How long a call ran on average, in seconds.
     avg_execution_time: Option<f64>,
     /// The categories that have a limit of their own.
-    buckets: Option<BTreeMap<String, BucketMetrics>>,
+    buckets: Option<BTreeMap<String, BucketMetricsDoc>>,
 }
 
-/// How full a category is.
+/// The utilization of a category.
 #[derive(Serialize, JsonSchema)]
-struct BucketMetrics {
+#[schemars(rename = "BucketMetrics")]
+struct BucketMetricsDoc {
     /// Calls that run.
     current: u64,
     /// How many may run.

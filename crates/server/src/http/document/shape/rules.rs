@@ -1,18 +1,18 @@
-//! Rules that decide about calls, and what people say.
+//! Schemas of approval rules.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
-/// Rules in order, and what counts where none fits.
+/// Rules in order, and the default if none matches.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ApprovalRules")]
 pub(crate) struct RulesDoc {
-    /// The rules; the first that fits decides.
+    /// The rules; the first match decides.
     #[serde(default)]
     #[schemars(length(max = 1000))]
     rules: Vec<RuleDoc>,
-    /// What counts where no rule fits and the tool says nothing.
+    /// The default if no rule matches and the tool's definition has no policy.
     #[serde(default = "allow")]
     default: Word,
 }
@@ -33,10 +33,10 @@ struct RuleDoc {
     provider: Option<String>,
     /// What the tool does to the world: all of these.
     #[serde(default)]
-    behaviour: Vec<BehaviourTest>,
+    behaviour: Vec<BehaviourTestDoc>,
     /// What the arguments are: all of these.
     #[serde(default)]
-    arguments: Vec<ArgumentRule>,
+    arguments: Vec<ArgumentRuleDoc>,
     then: Word,
     /// Why, for the person or the model.
     reason: Option<String>,
@@ -51,14 +51,15 @@ enum Word {
     Allow,
     /// It must not run.
     Deny,
-    /// A person is asked.
+    /// A person has to approve it.
     Ask,
 }
 
-/// What a tool does to the world.
+/// The behaviour of a tool.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum BehaviourTest {
+#[schemars(rename = "BehaviourTest")]
+enum BehaviourTestDoc {
     ReadOnly,
     NotReadOnly,
     Destructive,
@@ -67,16 +68,16 @@ enum BehaviourTest {
     OpenWorld,
 }
 
-/// What an argument is.
-struct ArgumentRule;
+/// A test of an argument.
+struct ArgumentRuleDoc;
 
-impl Serialize for ArgumentRule {
+impl Serialize for ArgumentRuleDoc {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_unit()
     }
 }
 
-impl JsonSchema for ArgumentRule {
+impl JsonSchema for ArgumentRuleDoc {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "ArgumentRule".into()
     }

@@ -1,4 +1,4 @@
-//! Tools and forms.
+//! Schemas of tools and of credential forms.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,14 +23,14 @@ pub(crate) struct ToolDoc {
     kind: String,
     /// What it is about.
     category: String,
-    /// Who offers it.
+    /// Its provider.
     provider: Option<String>,
     /// The group that it is switched with.
     group: Option<String>,
-    /// Words to find it by.
+    /// Search keywords.
     tags: Vec<String>,
     version: Option<String>,
-    /// Where it came from: a file, `api/…` or `builtin/…`.
+    /// Its source: a file, `api/…` or `builtin/…`.
     source: String,
     /// The JSON Schema of what a model may send.
     #[schemars(schema_with = "object")]
@@ -42,23 +42,23 @@ pub(crate) struct ToolDoc {
     output_schema: Option<Value>,
     behaviour: BehaviourDoc,
     exposure: ExposureDoc,
-    /// How long a call may take, in seconds.
+    /// The timeout of a call, in seconds.
     timeout: Option<f64>,
-    /// How many of its calls run at once.
+    /// Its concurrency limit.
     max_concurrent: Option<u64>,
 }
 
-/// What calling a tool means for the world.
+/// The behaviour of a tool: its side effects.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Behaviour")]
 struct BehaviourDoc {
-    /// It changes nothing.
+    /// It is read-only.
     read_only: bool,
-    /// It may run beside other calls; where it is missing, its name decides.
+    /// Whether it may run in parallel with other calls; by default its name decides.
     concurrency_safe: Option<bool>,
-    /// Doing it twice is the same as doing it once.
+    /// It is idempotent.
     idempotent: bool,
-    /// It may destroy something.
+    /// It is destructive.
     destructive: bool,
 }
 
@@ -69,7 +69,7 @@ struct BehaviourDoc {
 enum ExposureDoc {
     /// In every list.
     Direct,
-    /// Only after it was searched for.
+    /// Deferred: only after a search found it.
     Deferred,
     /// Never; only programs call it.
     Hidden,
@@ -79,33 +79,33 @@ enum ExposureDoc {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "CredentialField")]
 pub(crate) struct FieldDoc {
-    /// The name that values have.
+    /// The name of the field in `values`.
     name: String,
     /// A name for people.
     label: Option<String>,
     #[serde(rename = "type")]
     kind: FieldType,
-    /// Whether the provider cannot do without it.
+    /// Whether the field is required.
     required: bool,
-    /// What it is where nobody says.
+    /// The default.
     default: Option<Value>,
     /// How to get one.
     help: Option<String>,
     /// Where to get one.
     url: Option<String>,
-    /// What stands in the empty field.
+    /// The placeholder of the empty field.
     placeholder: Option<String>,
     /// The choices of a `select`.
     options: Vec<String>,
 }
 
-/// How a form asks for a value.
+/// The form control of a field.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum FieldType {
-    /// A text that may be shown.
+    /// A text that is not secret.
     TextInput,
-    /// A text that is never shown again.
+    /// A secret text; it is never shown again.
     SecretInput,
     /// A choice.
     Select,

@@ -1,7 +1,7 @@
-//! The answer to a run: its result, or everything that happens until then.
+//! The response to a run: its result, or a stream of everything until then.
 //!
-//! A reader that keeps up hears every word and every event; for a slow one words
-//! gather, so that none is lost.
+//! A client that keeps up gets every delta and every event; for a slow one deltas
+//! are merged, so that no text is lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,33 +21,33 @@ use crate::http::front::problem::Problem;
 use crate::http::routes::calls::wants_events;
 use crate::http::routes::stream::{self, BEHIND};
 use crate::http::routes::view;
-use crate::state::quota::Permit;
-use crate::state::runs::Conversation;
+use crate::state::quota::QuotaPermit;
+use crate::state::runs::AgentConversation;
 
 /// How many events of calls wait for a slow reader; of more, it hears how many
 /// they were.
 const MAX_WAITING: usize = 4096;
-/// How long a reader may take nothing before it is cut.
+/// Send timeout: a client that reads nothing for this long is disconnected.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A run that was asked for.
-pub(super) struct Asked {
+/// A requested run.
+pub(super) struct RunRequest {
     pub(super) request: CallRequest,
     pub(super) id: CallId,
     pub(super) run: Arc<str>,
     /// The conversation that it goes on with.
-    pub(super) conversation: Option<Conversation>,
-    /// It counts as one that goes on.
-    pub(super) permit: Permit,
+    pub(super) conversation: Option<AgentConversation>,
+    /// The permit of the concurrency quota.
+    pub(super) permit: QuotaPermit,
 }
 
 /// Runs it, and answers.
 pub(super) async fn answer(
     app: &Arc<App>,
-    asked: Asked,
+    asked: RunRequest,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let Asked { mut request, id, run, conversation, permit } = asked;
+    let RunRequest { mut request, id, run, conversation, permit } = asked;
     let mut talk = None;
     if let Some(conversation) = conversation {
         conversation.allow(&app.quotas).await?;
@@ -82,7 +82,7 @@ fn shown(run: &str, result: &CallResult, app: &App) -> Value {
 async fn work(
     app: &App,
     request: CallRequest,
-    talk: Option<(Conversation, History)>,
+    talk: Option<(AgentConversation, History)>,
 ) -> CallResult {
     let result = app.engine.call(request).await;
     if let Some((conversation, history)) = talk
@@ -96,12 +96,12 @@ async fn work(
 async fn follow(
     app: &App,
     request: CallRequest,
-    talk: Option<(Conversation, History)>,
+    talk: Option<(AgentConversation, History)>,
     (id, run): (CallId, Arc<str>),
     sender: mpsc::Sender<Sent>,
 ) {
     let _ = sender.try_send(stream::event("run", &json!({"run_id": run, "call_id": id})));
-    let waiting = Arc::<Waiting>::default();
+    let waiting = Arc::<ReaderQueue>::default();
     let mut family = vec![id];
     let mut events = app.engine.events();
     let heard = Arc::clone(&waiting);
@@ -134,20 +134,20 @@ async fn follow(
 
 /// What the reader has not been told yet.
 #[derive(Default)]
-struct Waiting {
-    told: Mutex<Told>,
+struct ReaderQueue {
+    told: Mutex<UnsentEvents>,
     /// Rings when a model has written something.
     rung: Notify,
 }
 
 #[derive(Default)]
-struct Told {
-    events: VecDeque<One>,
+struct UnsentEvents {
+    events: VecDeque<QueuedEvent>,
     /// How many events of calls had no room.
     missed: u64,
 }
 
-enum One {
+enum QueuedEvent {
     /// Words of one agent in one run, as many as there are by now.
     Text {
         agent: String,
@@ -157,7 +157,7 @@ enum One {
     Other(String, Value),
 }
 
-impl Waiting {
+impl ReaderQueue {
     fn is_empty(&self) -> bool {
         let told = self.told.lock();
         told.events.is_empty() && told.missed == 0
@@ -167,11 +167,11 @@ impl Waiting {
     fn next(&self) -> Option<Sent> {
         let mut told = self.told.lock();
         match told.events.pop_front() {
-            Some(One::Text { agent, run, text }) => {
+            Some(QueuedEvent::Text { agent, run, text }) => {
                 let said = json!({"agentName": agent, "run_id": run, "text": text});
                 Some(stream::event("text", &said))
             }
-            Some(One::Other(name, data)) => Some(stream::event(&name, &data)),
+            Some(QueuedEvent::Other(name, data)) => Some(stream::event(&name, &data)),
             None if told.missed > 0 => {
                 let missed = std::mem::take(&mut told.missed);
                 Some(stream::event("gap", &json!({"missed": missed})))
@@ -187,7 +187,7 @@ impl Waiting {
             RunEvent::Text { agent, run, text } => told.say(agent, run, text),
             RunEvent::Restart { agent, run, text } => {
                 let gone = json!({"agentName": agent, "run_id": run, "text": text});
-                told.events.push_back(One::Other("restart".to_owned(), gone));
+                told.events.push_back(QueuedEvent::Other("restart".to_owned(), gone));
             }
             _ => return,
         }
@@ -232,17 +232,17 @@ impl Waiting {
     }
 }
 
-impl Told {
+impl UnsentEvents {
     /// Adds words to those that wait, but not past anything else that happened.
     fn say(&mut self, agent: &str, run: &str, more: &str) {
         let waiting = self.events.iter_mut().rev();
         let mut texts = waiting.map_while(|one| match one {
-            One::Text { run, text, .. } => Some((run, text)),
-            One::Other(..) => None,
+            QueuedEvent::Text { run, text, .. } => Some((run, text)),
+            QueuedEvent::Other(..) => None,
         });
         match texts.find(|(own, _)| own.as_str() == run) {
             Some((_, text)) => text.push_str(more),
-            None => self.events.push_back(One::Text {
+            None => self.events.push_back(QueuedEvent::Text {
                 agent: agent.to_owned(),
                 run: run.to_owned(),
                 text: more.to_owned(),
@@ -257,8 +257,8 @@ impl Told {
         }
         if self.missed > 0 {
             let missed = std::mem::take(&mut self.missed);
-            self.events.push_back(One::Other("gap".to_owned(), json!({"missed": missed})));
+            self.events.push_back(QueuedEvent::Other("gap".to_owned(), json!({"missed": missed})));
         }
-        self.events.push_back(One::Other(name, event));
+        self.events.push_back(QueuedEvent::Other(name, event));
     }
 }

@@ -4,9 +4,9 @@ use windlass_store::MemoryDocuments;
 
 use super::*;
 
-fn keys() -> (Arc<MemoryDocuments>, Keys) {
+fn keys() -> (Arc<MemoryDocuments>, ApiKeys) {
     let documents = Arc::new(MemoryDocuments::new());
-    (documents.clone(), Keys::new(documents))
+    (documents.clone(), ApiKeys::new(documents))
 }
 
 fn request(name: &str, role: Role) -> KeyRequest {
@@ -50,7 +50,7 @@ async fn what_is_no_key_is_nobody() {
     for at in 0..text.len() {
         assert_eq!(keys.verify(&changed(at)).await.unwrap(), None, "byte {at}");
     }
-    let hash = Hash::digest(&text);
+    let hash = KeyHash::digest(&text);
     for wrong in ["", "Bearer x", &hash.to_hex(), &made.key.prefix, &text.to_uppercase()] {
         assert_eq!(keys.verify(wrong).await.unwrap(), None, "{wrong}");
     }
@@ -62,10 +62,10 @@ async fn what_is_no_key_is_nobody() {
 async fn a_key_that_is_known_is_believed_in_an_outage_but_not_for_ever() {
     let (documents, keys) = keys();
     let made = keys.create(&TenantId::default(), request("a", Role::Caller)).await.unwrap();
-    let hash = Hash::of(made.text.expose()).unwrap();
+    let hash = KeyHash::of(made.text.expose()).unwrap();
     assert!(keys.verify(made.text.expose()).await.unwrap().is_some());
     let cache = &keys.cache;
-    let is_known = || matches!(cache.get(&hash), Found::Key(_));
+    let is_known = || matches!(cache.get(&hash), CacheLookup::Key(_));
     tokio::time::advance(Duration::from_secs(6)).await;
     assert!(!is_known(), "the database has to be asked");
     assert!(cache.in_outage(&hash).is_some(), "it could not be asked");
@@ -76,14 +76,14 @@ async fn a_key_that_is_known_is_believed_in_an_outage_but_not_for_ever() {
     assert!(cache.in_outage(&hash).is_none(), "too much may have changed");
     // What is heard of counts at once.
     assert!(keys.verify(made.text.expose()).await.unwrap().is_some());
-    Keys::new(documents).revoke(&TenantId::default(), &made.key.id).await.unwrap();
+    ApiKeys::new(documents).revoke(&TenantId::default(), &made.key.id).await.unwrap();
     assert!(cache.in_outage(&hash).is_none());
 }
 
 #[tokio::test]
 async fn a_revoked_key_stops_working_on_all_servers_at_once() {
     let (documents, here) = keys();
-    let there = Keys::new(documents);
+    let there = ApiKeys::new(documents);
     let tenant = TenantId::default();
     let made = here.create(&tenant, request("a", Role::Admin)).await.unwrap();
     let other = here.create(&tenant, request("b", Role::Admin)).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_rotated_key_keeps_its_name_and_its_old_text_stops() {
 async fn one_of_many_servers_makes_the_first_key() {
     let documents = Arc::new(MemoryDocuments::new());
     let servers = (0..8).map(|_| {
-        let keys = Keys::new(documents.clone());
+        let keys = ApiKeys::new(documents.clone());
         tokio::spawn(async move { keys.create_first().await.unwrap() })
     });
     let mut made = Vec::new();
@@ -142,7 +142,7 @@ async fn one_of_many_servers_makes_the_first_key() {
         made.extend(server.await.unwrap());
     }
     assert_eq!(made.len(), 1);
-    let keys = Keys::new(documents);
+    let keys = ApiKeys::new(documents);
     let identity = keys.verify(made[0].text.expose()).await.unwrap().unwrap();
     assert_eq!((identity.role, identity.tenant), (Role::Admin, TenantId::default()));
     keys.revoke(&TenantId::default(), &made[0].key.id).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_document_under_another_hash_is_no_way_in() {
     let made = keys.create(&tenant, request("a", Role::Admin)).await.unwrap();
     let (guess, _) = key::new_text().unwrap();
     let mut kept = documents.all(SPACE).await.unwrap().remove(0);
-    kept.alias = Some(Hash::digest(guess.expose()).to_hex());
+    kept.alias = Some(KeyHash::digest(guess.expose()).to_hex());
     let put = Put {
         alias: kept.alias.clone(),
         ..Put::new(SPACE, tenant.clone(), made.key.id.to_string(), kept.body)

@@ -25,7 +25,7 @@ fn provider(name: &str) -> ProviderSpec {
     .unwrap()
 }
 
-fn key(value: &str) -> Vec<(String, Given)> {
+fn key(value: &str) -> Vec<(String, FieldValue)> {
     vec![("api_key".to_owned(), json!(value).into())]
 }
 
@@ -40,7 +40,7 @@ impl Server {
         name: &str,
         user: Option<&str>,
         value: &str,
-    ) -> Credential {
+    ) -> MaskedCredential {
         let request = request(name, user, value);
         self.credentials.store(tenant, &provider("weather"), request).await.unwrap()
     }
@@ -52,7 +52,7 @@ impl Server {
         name: Option<&str>,
         user: Option<&str>,
     ) -> Option<String> {
-        let wanted = Wanted { name, user };
+        let wanted = CredentialChoice { name, user };
         let revealed = self.credentials.reveal(tenant, &provider("weather"), wanted).await;
         match revealed {
             Ok(revealed) => revealed.map(|revealed| revealed.values[0].1.expose().to_owned()),
@@ -109,8 +109,11 @@ async fn what_is_missing_is_filled_from_the_definition() {
     let server = server();
     let acme = TenantId::new("acme");
     let stored = server.store(&acme, "a", None, CANARY).await;
-    let revealed =
-        server.credentials.reveal(&acme, &provider("weather"), Wanted::default()).await.unwrap();
+    let revealed = server
+        .credentials
+        .reveal(&acme, &provider("weather"), CredentialChoice::default())
+        .await
+        .unwrap();
     let revealed = revealed.unwrap();
     assert_eq!(revealed.id, stored.id);
     let names: Vec<&str> = revealed.values.iter().map(|(name, _)| name.as_str()).collect();
@@ -128,7 +131,7 @@ async fn a_credential_lives_under_one_id() {
     all.note_validation(&acme, &stored.id, valid.clone()).await.unwrap();
     assert_eq!(all.get(&acme, &stored.id).await.unwrap().validation, valid);
     // A form sends everything back, and one change.
-    let mut back: Vec<(String, Given)> =
+    let mut back: Vec<(String, FieldValue)> =
         stored.fields.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect();
     back.push(("account".to_owned(), json!("second").into()));
     let changed = all.rotate(&acme, &provider("weather"), &stored.id, back).await.unwrap();
@@ -143,10 +146,10 @@ async fn a_credential_lives_under_one_id() {
     assert_eq!(all.find(&acme, "weather", None, "a").await.unwrap(), None);
     // The note is written by another task.
     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    let used = all.list(&acme, Filter::default()).await.unwrap()[0].last_used_at;
+    let used = all.list(&acme, CredentialFilter::default()).await.unwrap()[0].last_used_at;
     assert!(used.is_some(), "the calls above used it");
     all.delete(&acme, &stored.id).await.unwrap();
-    assert!(all.list(&acme, Filter::default()).await.unwrap().is_empty());
+    assert!(all.list(&acme, CredentialFilter::default()).await.unwrap().is_empty());
     for gone in [
         all.get(&acme, &stored.id).await.err(),
         all.delete(&acme, &stored.id).await.err(),
@@ -171,9 +174,9 @@ async fn names_are_unique_for_a_provider_and_a_user() {
     let maps = request("a", None, "key-no-5");
     server.credentials.store(&acme, &provider("maps"), maps).await.unwrap();
     let list = async |filter| server.credentials.list(&acme, filter).await.unwrap().len();
-    assert_eq!(list(Filter::default()).await, 4);
-    assert_eq!(list(Filter { provider: Some("weather"), user: None }).await, 3);
-    assert_eq!(list(Filter { provider: None, user: Some("ada") }).await, 1);
+    assert_eq!(list(CredentialFilter::default()).await, 4);
+    assert_eq!(list(CredentialFilter { provider: Some("weather"), user: None }).await, 3);
+    assert_eq!(list(CredentialFilter { provider: None, user: Some("ada") }).await, 1);
     for name in ["", "\n", "a\u{7}"] {
         let refused = request(name, None, "xxxxxx");
         assert!(server.credentials.store(&acme, &provider("weather"), refused).await.is_err());
@@ -253,7 +256,10 @@ async fn secrets_are_nowhere_in_the_clear() {
     server.credentials.rotate_data_key(&acme).await.unwrap();
     assert_eq!(server.key(&acme, None, Some("ada")).await.as_deref(), Some(CANARY));
     let mut seen = format!("{stored:?}{}", serde_json::to_string(&stored).unwrap());
-    seen += &format!("{:?}", server.credentials.list(&acme, Filter::default()).await.unwrap());
+    seen += &format!(
+        "{:?}",
+        server.credentials.list(&acme, CredentialFilter::default()).await.unwrap()
+    );
     for space in [SPACE, USES, "vault_keys"] {
         for document in server.documents.all(space).await.unwrap() {
             seen += &format!("{document:?}{}", document.body);

@@ -1,16 +1,16 @@
 use windlass_store::MemoryDocuments;
 
 use super::*;
-use crate::state::vault::Missing;
+use crate::state::vault::MissingKeyFile;
 
 const PARTS: [&str; 2] = ["credential", "weather"];
 
-struct Place {
+struct KeyFolder {
     folder: tempfile::TempDir,
     documents: Arc<MemoryDocuments>,
 }
 
-impl Place {
+impl KeyFolder {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap(), documents: Arc::new(MemoryDocuments::new()) }
     }
@@ -21,12 +21,12 @@ impl Place {
 
     /// A vault as another process would open it.
     fn vault(&self) -> Vault {
-        let source = KeySource::File(self.path(), Missing::Make);
+        let source = KeySource::File(self.path(), MissingKeyFile::Make);
         Vault::new(self.documents.clone(), source).unwrap()
     }
 }
 
-fn environment(documents: &Arc<MemoryDocuments>, keys: &[&Key]) -> Result<Vault, Error> {
+fn environment(documents: &Arc<MemoryDocuments>, keys: &[&SealKey]) -> Result<Vault, Error> {
     let text: Vec<String> = keys.iter().map(|key| key.to_base64().to_string()).collect();
     Vault::new(documents.clone(), KeySource::Environment(text.join(",").into()))
 }
@@ -38,7 +38,7 @@ async fn opens(vault: &Vault, tenant: &TenantId, sealed: &Sealed) -> bool {
 
 #[tokio::test]
 async fn processes_that_start_at_once_share_their_keys() {
-    let place = Arc::new(Place::new());
+    let place = Arc::new(KeyFolder::new());
     let tenant = TenantId::new("acme");
     let tasks: Vec<_> = (0..8)
         .map(|_| {
@@ -58,7 +58,7 @@ async fn processes_that_start_at_once_share_their_keys() {
 
 #[tokio::test]
 async fn tenants_do_not_open_each_others_values() {
-    let place = Place::new();
+    let place = KeyFolder::new();
     let vault = place.vault();
     let (acme, other) = (TenantId::new("acme"), TenantId::new("other"));
     let sealed = vault.seal(&acme, &PARTS, b"canary").await.unwrap();
@@ -76,7 +76,7 @@ async fn tenants_do_not_open_each_others_values() {
 
 #[tokio::test]
 async fn a_master_key_is_replaced_while_servers_run() {
-    let place = Arc::new(Place::new());
+    let place = Arc::new(KeyFolder::new());
     let tenants: Vec<TenantId> = (0..4).map(|n| TenantId::new(format!("t{n}"))).collect();
     let server = Arc::new(place.vault());
     let mut sealed = Vec::new();
@@ -118,7 +118,7 @@ async fn a_master_key_is_replaced_while_servers_run() {
 
 #[tokio::test]
 async fn a_key_that_does_not_fit_is_refused_and_never_replaced() {
-    let place = Place::new();
+    let place = KeyFolder::new();
     let tenant = TenantId::default();
     let sealed = place.vault().seal(&tenant, &PARTS, b"canary").await.unwrap();
     let real = std::fs::read(place.path()).unwrap();
@@ -144,7 +144,7 @@ async fn a_key_that_does_not_fit_is_refused_and_never_replaced() {
 async fn keys_of_the_environment_are_taken_as_they_are() {
     let documents = Arc::new(MemoryDocuments::new());
     let tenant = TenantId::default();
-    let (old, new) = (Key::random().unwrap(), Key::random().unwrap());
+    let (old, new) = (SealKey::random().unwrap(), SealKey::random().unwrap());
     let before = environment(&documents, &[&old]).unwrap();
     let sealed = before.seal(&tenant, &PARTS, b"canary").await.unwrap();
     let wrong = environment(&documents, &[&new]).unwrap();
@@ -161,8 +161,8 @@ async fn keys_of_the_environment_are_taken_as_they_are() {
 
 #[tokio::test]
 async fn a_shared_database_without_a_key_says_what_to_do() {
-    let place = Place::new();
-    let source = KeySource::File(place.path(), Missing::Refuse);
+    let place = KeyFolder::new();
+    let source = KeySource::File(place.path(), MissingKeyFile::Refuse);
     let vault = Vault::new(place.documents.clone(), source).unwrap();
     let error = vault.seal(&TenantId::default(), &PARTS, b"x").await.err().unwrap();
     for part in ["WINDLASS_MASTER_KEY", "openssl rand -base64 32", "windlass.key"] {
@@ -173,7 +173,7 @@ async fn a_shared_database_without_a_key_says_what_to_do() {
 
 #[tokio::test]
 async fn a_change_of_any_kept_key_is_found_out() {
-    let place = Place::new();
+    let place = KeyFolder::new();
     let tenant = TenantId::default();
     let sealed = place.vault().seal(&tenant, &PARTS, b"canary").await.unwrap();
     let kept = place.documents.get(SPACE, &tenant, ID).await.unwrap().unwrap();

@@ -15,16 +15,16 @@ fn asked() -> Vec<CredentialField> {
     .unwrap()
 }
 
-fn given(value: Value) -> Vec<(String, Given)> {
+fn given(value: Value) -> Vec<(String, FieldValue)> {
     let Value::Object(map) = value else { panic!("not an object") };
     map.into_iter().map(|(name, value)| (name, value.into())).collect()
 }
 
-fn check(value: Value, old: &Fields) -> Result<Fields, Error> {
-    Fields::check(&asked(), &given(value), old)
+fn check(value: Value, old: &CredentialFields) -> Result<CredentialFields, Error> {
+    CredentialFields::check(&asked(), &given(value), old)
 }
 
-fn revealed(fields: &Fields) -> Value {
+fn revealed(fields: &CredentialFields) -> Value {
     let values = fields.clone().reveal(&asked());
     values
         .into_iter()
@@ -35,7 +35,7 @@ fn revealed(fields: &Fields) -> Value {
 
 #[test]
 fn values_are_checked_and_every_fault_names_its_field() {
-    let none = Fields::default();
+    let none = CredentialFields::default();
     for (value, part) in [
         (json!({}), "/api_key: expected a secret text, got nothing"),
         (json!({"api_key": null}), "/api_key: expected a secret text, got nothing"),
@@ -66,7 +66,7 @@ fn values_are_checked_and_every_fault_names_its_field() {
 #[test]
 fn secrets_are_masked_and_the_rest_is_not() {
     let value = json!({"api_key": CANARY, "account": "ada", "sandbox": true, "region": "us"});
-    let fields = check(value, &Fields::default()).unwrap();
+    let fields = check(value, &CredentialFields::default()).unwrap();
     let masked =
         json!({"api_key": "••••0c9d", "region": "us", "account": "ada", "sandbox": "true"});
     assert_eq!(Value::Object(fields.masked()), masked);
@@ -86,7 +86,8 @@ fn secrets_are_masked_and_the_rest_is_not() {
 
 #[test]
 fn a_masked_value_that_comes_back_changes_nothing() {
-    let old = check(json!({"api_key": CANARY, "account": "ada"}), &Fields::default()).unwrap();
+    let old =
+        check(json!({"api_key": CANARY, "account": "ada"}), &CredentialFields::default()).unwrap();
     let back = Value::Object(old.masked());
     assert_eq!(revealed(&check(back, &old).unwrap()), revealed(&old));
     // A form that was opened before the last change.
@@ -107,15 +108,16 @@ fn a_masked_value_that_comes_back_changes_nothing() {
     assert_eq!(revealed(&replaced)["api_key"], "newer-key");
 }
 
-/// Whoever may change a provider must not be able to read its credentials.
+/// Changing a provider must not reveal its credentials.
 #[test]
 fn a_secret_stays_one_when_the_definition_changes() {
-    let old = check(json!({"api_key": CANARY}), &Fields::default()).unwrap();
+    let old = check(json!({"api_key": CANARY}), &CredentialFields::default()).unwrap();
     let mut open = asked();
     open[0].kind = CredentialKind::TextInput;
-    let kept = Fields::check(&open, &[], &old).unwrap();
+    let kept = CredentialFields::check(&open, &[], &old).unwrap();
     assert_eq!(kept.masked()["api_key"], "••••0c9d");
-    let back = Fields::check(&open, &given(json!({"api_key": "••••0c9d"})), &old).unwrap();
+    let back =
+        CredentialFields::check(&open, &given(json!({"api_key": "••••0c9d"})), &old).unwrap();
     assert_eq!(
         (revealed(&back)["api_key"].as_str(), back.masked()["api_key"].as_str()),
         (Some(CANARY), Some("••••0c9d"))
@@ -125,16 +127,16 @@ fn a_secret_stays_one_when_the_definition_changes() {
 #[test]
 fn bytes_are_read_back_and_broken_ones_are_not() {
     let value = json!({"api_key": "线\n\0=ab", "account": "a".repeat(300), "sandbox": false});
-    let fields = check(value, &Fields::default()).unwrap();
+    let fields = check(value, &CredentialFields::default()).unwrap();
     let bytes = fields.to_bytes();
     assert_eq!(bytes.capacity(), bytes.len(), "no copy is left behind by growing");
-    let again = Fields::from_bytes(&bytes).unwrap();
+    let again = CredentialFields::from_bytes(&bytes).unwrap();
     assert_eq!(revealed(&again), revealed(&fields));
     assert_eq!(again.masked(), fields.masked());
-    assert!(Fields::from_bytes(&[]).unwrap().0.is_empty());
+    assert!(CredentialFields::from_bytes(&[]).unwrap().0.is_empty());
     for broken in
         [&bytes[..bytes.len() - 1], &[1], &[1, 255, 255, 255, 255, 0], &[0, 0, 0, 0, 1, 200]]
     {
-        assert!(Fields::from_bytes(broken).is_none());
+        assert!(CredentialFields::from_bytes(broken).is_none());
     }
 }

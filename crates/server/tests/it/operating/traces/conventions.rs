@@ -1,5 +1,5 @@
-//! What spans are called and say: OpenTelemetry's conventions for generative AI
-//! and the Model Context Protocol.
+//! Names and attributes of spans: OpenTelemetry's conventions for generative AI and the
+//! Model Context Protocol.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,9 +1,8 @@
-//! Prompts and resources of all servers behind us, on the one address.
+//! Prompts and resources of all upstream MCP servers, merged into one list.
 //!
-//! A prompt is shown as a tool is, `server__prompt`. A resource keeps its
-//! address; where two servers have the same one, the first is read. Only those
-//! that have prompts or resources are asked, and one that cannot be reached
-//! holds up nobody.
+//! A prompt is named like a tool, `server__prompt`. A resource keeps its URI; if two
+//! servers have the same one, the first wins. Only servers with prompts or resources
+//! are asked, and an unreachable one delays nobody.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,24 +13,24 @@ use serde_json::Value;
 use tokio::time::timeout;
 use windlass_executors::mcp::{Server, State};
 
+use super::client::McpClient;
 use super::library;
-use super::service::Service;
-use super::who::Client;
+use super::service::McpHandler;
 
 /// How long a server may take to say what it has.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Between the names of a server and of its prompt.
 const BETWEEN: &str = "__";
 
-/// What can be listed.
+/// The list methods.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Listed {
+pub(super) enum ListMethod {
     Prompts,
     Resources,
     Templates,
 }
 
-impl Listed {
+impl ListMethod {
     pub(super) fn method(self) -> &'static str {
         match self {
             Self::Prompts => "prompts/list",
@@ -66,16 +65,16 @@ impl Listed {
     }
 }
 
-impl Service {
+impl McpHandler {
     /// What definitions and servers list together.
-    pub(super) async fn all(&self, client: &Client, what: Listed) -> Vec<Value> {
+    pub(super) async fn all(&self, client: &McpClient, what: ListMethod) -> Vec<Value> {
         let mut all = match what {
-            Listed::Prompts => self.prompts(client),
-            Listed::Resources => self.resources(client, false),
-            Listed::Templates => self.resources(client, true),
+            ListMethod::Prompts => self.prompts(client),
+            ListMethod::Resources => self.resources(client, false),
+            ListMethod::Templates => self.resources(client, true),
         };
         for (server, mut item) in self.gathered(client, what).await {
-            if what == Listed::Prompts {
+            if what == ListMethod::Prompts {
                 let name = item["name"].as_str().unwrap_or_default();
                 item["name"] = format!("{}{BETWEEN}{name}", server.name()).into();
             }
@@ -89,7 +88,7 @@ impl Service {
     /// The server that a prompt is of, and what it calls it.
     pub(super) async fn of_prompt(
         &self,
-        client: &Client,
+        client: &McpClient,
         name: &str,
     ) -> Option<(Arc<Server>, String)> {
         let (server, prompt) = name.split_once(BETWEEN)?;
@@ -103,12 +102,12 @@ impl Service {
 
     /// The server that a resource is of: one that lists it, else one with a
     /// template that fits.
-    pub(super) async fn of_resource(&self, client: &Client, uri: &str) -> Option<Arc<Server>> {
-        let listed = self.gathered(client, Listed::Resources).await;
+    pub(super) async fn of_resource(&self, client: &McpClient, uri: &str) -> Option<Arc<Server>> {
+        let listed = self.gathered(client, ListMethod::Resources).await;
         if let Some((server, _)) = listed.into_iter().find(|(_, item)| item["uri"] == uri) {
             return Some(server);
         }
-        let templates = self.gathered(client, Listed::Templates).await;
+        let templates = self.gathered(client, ListMethod::Templates).await;
         let fits = |item: &Value| {
             let template = item["uriTemplate"].as_str().unwrap_or_default();
             template == uri || library::matched(template, uri).is_some()
@@ -117,7 +116,7 @@ impl Service {
     }
 
     /// What the servers of a client list, each with its server.
-    async fn gathered(&self, client: &Client, what: Listed) -> Vec<(Arc<Server>, Value)> {
+    async fn gathered(&self, client: &McpClient, what: ListMethod) -> Vec<(Arc<Server>, Value)> {
         let Some(servers) = &self.shared.servers else { return Vec::new() };
         let caller = client.caller();
         let asked = servers.list_for(client.tenant()).into_iter().filter(|server| {

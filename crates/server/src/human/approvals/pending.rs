@@ -1,4 +1,5 @@
-//! A call that waits for a person, and which server ends it.
+//! [`PendingApproval`]: a call in the approval queue, and the guard that lets only
+//! one server finish it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,15 +8,15 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use windlass::{CallId, OwnerId, SuspendedCall, Verdict};
 
-/// A call that waits for a person.
+/// A call that waits for an approval.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingApproval {
     /// The call, whole.
     pub(crate) call: SuspendedCall,
     /// What was decided, by whom; none while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) verdict: Option<Verdict>,
-    /// Whether nobody wants it any more.
+    /// Whether it was cancelled.
     #[serde(default)]
     pub(crate) withdrawn: bool,
     /// The server that ends it, since it was decided or withdrawn.
@@ -23,43 +24,43 @@ pub(crate) struct Waiting {
     pub(crate) server: Option<OwnerId>,
 }
 
-impl Waiting {
+impl PendingApproval {
     pub(crate) fn new(call: SuspendedCall) -> Self {
         Self { call, verdict: None, withdrawn: false, server: None }
     }
 
-    /// Whether somebody can still decide.
+    /// Whether it can still be decided.
     pub(crate) fn is_open(&self) -> bool {
         self.verdict.is_none() && !self.withdrawn
     }
 }
 
 /// A call that is not open any more, and that this server is to end.
-pub(crate) struct Settled {
-    pub(super) waiting: Waiting,
-    pub(super) _at_work: AtWork,
+pub(crate) struct SettledCall {
+    pub(super) waiting: PendingApproval,
+    pub(super) _at_work: EndingGuard,
 }
 
 /// The calls that this server ends now, so that it does not take them for calls
 /// that somebody left.
 #[derive(Clone, Default)]
-pub(super) struct Ending(Arc<Mutex<HashSet<CallId>>>);
+pub(super) struct EndingCalls(Arc<Mutex<HashSet<CallId>>>);
 
-impl Ending {
-    /// The right to end a call; none where somebody in this process has it.
-    pub(super) fn begin(&self, id: CallId) -> Option<AtWork> {
+impl EndingCalls {
+    /// The guard for finishing a call; none if it is taken in this process.
+    pub(super) fn begin(&self, id: CallId) -> Option<EndingGuard> {
         let is_first = self.0.lock().insert(id);
-        is_first.then(|| AtWork { ending: self.clone(), id })
+        is_first.then(|| EndingGuard { ending: self.clone(), id })
     }
 }
 
 /// The right to end a call, until it is dropped.
-pub(super) struct AtWork {
-    ending: Ending,
+pub(super) struct EndingGuard {
+    ending: EndingCalls,
     id: CallId,
 }
 
-impl Drop for AtWork {
+impl Drop for EndingGuard {
     fn drop(&mut self) {
         self.ending.0.lock().remove(&self.id);
     }

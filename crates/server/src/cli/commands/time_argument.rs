@@ -1,4 +1,4 @@
-//! A time, as people say it: a day, a moment, or how long ago or from now.
+//! Parses a time argument: a date, a timestamp, or a duration relative to now.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

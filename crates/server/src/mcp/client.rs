@@ -1,4 +1,4 @@
-//! Who a client is, and what it sees.
+//! [`McpClient`]: who a client is, and which tools it is served.
 
 use axum::http::request::Parts;
 use rmcp::RoleServer;
@@ -6,23 +6,23 @@ use rmcp::model::{ErrorData, ProtocolVersion};
 use rmcp::service::RequestContext;
 use windlass::{Caller, CallerType, Context, OutputScope, TenantId, Tool};
 
-use crate::state::identity::{Action, Identity, Role};
+use crate::state::identity::{Identity, Permission, Role};
 
 /// The longest name of a client that records keep.
 const MAX_CLIENT: usize = 100;
 
-/// How it is known who a client is.
+/// How a client is authenticated.
 #[derive(Clone)]
-pub(crate) enum Who {
-    /// Whoever started this program.
+pub(crate) enum ClientAuth {
+    /// The user who started this program.
     Operator,
-    /// Whoever holds the key that a request carries.
+    /// By the API key of the request.
     Bearer,
 }
 
-/// Which tools a client sees.
+/// Which tools an endpoint serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum View {
+pub(crate) enum ServedTools {
     /// All of its tenant.
     All,
     /// Those of one provider, under their own names: the provider's server as if
@@ -30,16 +30,19 @@ pub(crate) enum View {
     Provider(String),
 }
 
-/// A client, for the time of a request.
-pub(super) struct Client {
+/// The client of one request.
+pub(super) struct McpClient {
     pub(super) identity: Identity,
     pub(super) session: Option<String>,
     pub(super) name: Option<String>,
     pub(super) is_modern: bool,
 }
 
-impl Who {
-    pub(super) fn client(&self, context: &RequestContext<RoleServer>) -> Result<Client, ErrorData> {
+impl ClientAuth {
+    pub(super) fn client(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<McpClient, ErrorData> {
         let parts = context.extensions.get::<Parts>();
         let identity = match self {
             Self::Operator => Some(operator()),
@@ -53,11 +56,11 @@ impl Who {
             .map(str::to_owned);
         let name = context.client_info().map(|client| kept_name(client.name));
         let is_modern = context.protocol_version().is_some_and(|version| !version.has_initialize());
-        Ok(Client { identity, session, name, is_modern })
+        Ok(McpClient { identity, session, name, is_modern })
     }
 }
 
-/// Whoever may start this program may do everything with it.
+/// The user who starts the program has all permissions.
 fn operator() -> Identity {
     Identity {
         tenant: TenantId::default(),
@@ -75,14 +78,14 @@ fn kept_name(mut name: String) -> String {
     name
 }
 
-impl Client {
-    /// A client of the newer era, which has no session.
+impl McpClient {
+    /// a client of the stateless protocol, which has no session.
     pub(super) fn modern(identity: Identity, name: String) -> Self {
         Self { identity, session: None, name: Some(kept_name(name)), is_modern: true }
     }
 
     /// Refuses what the client's role does not allow.
-    pub(super) fn must(&self, action: Action) -> Result<(), ErrorData> {
+    pub(super) fn must(&self, action: Permission) -> Result<(), ErrorData> {
         if self.identity.role.may(action) {
             return Ok(());
         }
@@ -138,7 +141,7 @@ impl Client {
     }
 }
 
-impl View {
+impl ServedTools {
     pub(super) fn shows(&self, tool: &Tool) -> bool {
         match self {
             Self::All => true,

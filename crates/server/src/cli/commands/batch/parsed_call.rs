@@ -1,4 +1,4 @@
-//! One call as somebody wrote it, in one of the forms that there are.
+//! [`ParsedCall`]: one call of the input, in any of the supported formats.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::cli::output::nearest;
 /// A call that was asked for. Only its form has been looked at: whether the
 /// tool exists and the arguments fit is the engine's to say, with a result.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ParsedCall {
     pub(super) tool: String,
     /// An object, or what a model wrote as one.
     pub(super) arguments: Value,
@@ -23,8 +23,8 @@ pub(super) struct Asked {
 
 /// What an item of a list is.
 #[derive(Debug)]
-pub(super) enum Found {
-    Call(Asked),
+pub(super) enum ListItem {
+    Call(ParsedCall),
     /// What a model says beside its calls.
     NoCall,
 }
@@ -46,15 +46,15 @@ const SKIPPED: [&str; 9] = [
     "refusal",
 ];
 
-impl Asked {
+impl ParsedCall {
     /// The call that an item of a list is, or why it is none.
-    pub(super) fn find(item: Value) -> Result<Found, String> {
+    pub(super) fn find(item: Value) -> Result<ListItem, String> {
         let mut object = match item {
             Value::Object(object) => object,
             other => return Err(format!("expected a call, found {}", kind_of(&other))),
         };
         let found = match object.get("type").and_then(Value::as_str) {
-            Some(kind) if SKIPPED.contains(&kind) => return Ok(Found::NoCall),
+            Some(kind) if SKIPPED.contains(&kind) => return Ok(ListItem::NoCall),
             Some("tool_use") => Self::of_a_model(TurnFormat::Anthropic, json!([object]))?,
             Some("function_call") => Self::of_a_model(TurnFormat::Responses, json!([object]))?,
             Some("function") | None if object.contains_key("function") => {
@@ -70,7 +70,7 @@ impl Asked {
             }
             Some(kind) => return Err(format!("the type `{kind}` is not that of a call")),
         };
-        Ok(Found::Call(found))
+        Ok(ListItem::Call(found))
     }
 
     /// Whether an object is meant as a call.
@@ -201,7 +201,7 @@ mod tests {
     fn options_are_read() {
         let item = json!({"tool": "a", "id": 7, "timeout": 1.5, "priority": -2,
             "idempotency_key": "k", "input": "{}"});
-        let Found::Call(asked) = Asked::find(item).unwrap() else { panic!("no call") };
+        let ListItem::Call(asked) = ParsedCall::find(item).unwrap() else { panic!("no call") };
         assert_eq!(asked.timeout, Some(Duration::from_millis(1500)));
         assert_eq!((asked.id.as_deref(), asked.priority), (Some("7"), -2));
         assert_eq!(asked.idempotency_key.as_deref(), Some("k"));
@@ -225,7 +225,7 @@ mod tests {
             (json!({"type": "tool_use", "id": "x"}), "which `tool`"),
             (json!({"type": "tool_call", "name": "a", "args": {}}), "unknown key `args`"),
         ] {
-            let why = Asked::find(item.clone()).map(|_| ()).unwrap_err();
+            let why = ParsedCall::find(item.clone()).map(|_| ()).unwrap_err();
             assert!(why.contains(part), "{item}: {why}");
         }
     }
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn what_an_api_adds_is_no_mistake() {
         let item = json!({"type": "tool_use", "id": "", "name": "a", "cache_control": {}});
-        let Found::Call(asked) = Asked::find(item).unwrap() else { panic!("no call") };
+        let ListItem::Call(asked) = ParsedCall::find(item).unwrap() else { panic!("no call") };
         assert_eq!((asked.id, asked.arguments), (None, json!({})));
     }
 }

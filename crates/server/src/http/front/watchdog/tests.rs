@@ -9,11 +9,11 @@ const TIMEOUTS: Timeouts = Timeouts {
     total: Duration::from_secs(1000),
 };
 
-fn connection() -> Arc<Traffic> {
-    Traffic::new(Ipv4Addr::LOCALHOST.into())
+fn connection() -> Arc<Watchdog> {
+    Watchdog::new(Ipv4Addr::LOCALHOST.into())
 }
 
-async fn after(traffic: &Traffic) -> (Over, u64) {
+async fn after(traffic: &Watchdog) -> (CloseReason, u64) {
     let since = Instant::now();
     let over = traffic.over(TIMEOUTS).await;
     (over, since.elapsed().as_secs())
@@ -21,10 +21,10 @@ async fn after(traffic: &Traffic) -> (Over, u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_first_request_has_the_time_of_a_head_and_the_next_that_of_an_idle_connection() {
-    assert_eq!(after(&connection()).await, (Over::Drop, 30));
+    assert_eq!(after(&connection()).await, (CloseReason::Drop, 30));
     let traffic = connection();
     drop(traffic.begin());
-    assert_eq!(after(&traffic).await, (Over::Close, 60));
+    assert_eq!(after(&traffic).await, (CloseReason::Close, 60));
 }
 
 #[tokio::test(start_paused = true)]
@@ -33,16 +33,16 @@ async fn a_head_that_has_begun_has_its_own_time() {
     drop(traffic.begin());
     tokio::time::sleep(Duration::from_secs(50)).await;
     traffic.state.lock().reading_since = Some(Instant::now());
-    assert_eq!(after(&traffic).await, (Over::Drop, 30));
+    assert_eq!(after(&traffic).await, (CloseReason::Drop, 30));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_under_way_is_never_idle_but_grows_old() {
     let traffic = connection();
     let _exchange = traffic.begin();
-    assert_eq!(after(&traffic).await, (Over::Close, 1000));
+    assert_eq!(after(&traffic).await, (CloseReason::Close, 1000));
     traffic.close(Some(Instant::now() + Duration::from_secs(5)));
-    assert_eq!(after(&traffic).await, (Over::Cut, 5));
+    assert_eq!(after(&traffic).await, (CloseReason::Cut, 5));
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,7 +56,7 @@ async fn a_body_that_nobody_takes_cuts_the_connection_however_busy_the_others_ar
         tokio::time::sleep(Duration::from_secs(1)).await;
         eager.taken();
     }
-    assert_eq!(after(&traffic).await, (Over::Cut, 1));
+    assert_eq!(after(&traffic).await, (CloseReason::Cut, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +68,7 @@ async fn a_socket_that_takes_a_few_bytes_now_and_then_takes_nothing() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         traffic.state.lock().sent(10, 5000);
     }
-    assert_eq!(after(&traffic).await, (Over::Cut, 5));
+    assert_eq!(after(&traffic).await, (CloseReason::Cut, 5));
     traffic.state.lock().sent(LEAST, 5000);
     assert_eq!(traffic.state.lock().blocked, None);
     traffic.state.lock().blocked = Some((Instant::now(), 0));
@@ -81,7 +81,7 @@ async fn a_large_body_is_handed_on_in_pieces_and_comes_whole() {
     use http_body_util::BodyExt;
     let sent: Vec<u8> = (0..200_000_u32).map(|at| at as u8).collect();
     let traffic = connection();
-    let mut body = Delivery::new(Body::from(sent.clone()), traffic.begin(), None);
+    let mut body = ResponseBody::new(Body::from(sent.clone()), traffic.begin(), None);
     let (mut got, mut parts) = (Vec::new(), 0);
     assert_eq!(body.size_hint().exact(), Some(200_000));
     while let Some(frame) = body.frame().await {
@@ -101,7 +101,7 @@ async fn whoever_is_needed_least_goes_first() {
     let [silent, asked, known] = [(); 3].map(|()| connection());
     drop(asked.begin());
     drop(known.begin());
-    let claim = Claim { key: "key".into(), tenant: TenantId::default() };
+    let claim = KeyClaim { key: "key".into(), tenant: TenantId::default() };
     known.claims(|claims| claims.push(claim));
     tokio::time::sleep(Duration::from_secs(5)).await;
     let fresh = connection();

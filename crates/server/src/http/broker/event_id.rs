@@ -1,9 +1,10 @@
-//! Ids of events, as readers see them.
+//! Encrypted event ids.
 //!
-//! Positions are counted over all tenants, so they would tell each how much the
-//! others do. An id is a position under a cipher with a key for each tenant: a
-//! Feistel network of four rounds, whose round function is HMAC-SHA-256. All
-//! servers of a database have the same key, and so the same ids.
+//! Positions in the event log are counted over all tenants, so a plain position
+//! would leak to each tenant how active the others are. An id is the position
+//! encrypted with a key for each tenant, by a Feistel network of four rounds whose
+//! round function is HMAC-SHA-256. The key is in the database, so that all servers
+//! make the same ids.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;

@@ -1,13 +1,13 @@
-//! Events for readers: kept in the store, so that a reader who was away misses
-//! nothing, and handed on as they come.
+//! Event broker: writes the engine's events to the store and delivers them to
+//! subscribers, including those that were disconnected for a while.
 //!
 //! ```text
-//! engine ─► recorder ─► store ─► tail ─► topics ─► readers
-//!                         └──────── what a reader missed ─┘
+//! engine ─► recorder ─► store ─► tail ─► topics ─► subscribers
+//!                         └───── replay after a reconnect ─┘
 //! ```
 //!
-//! All servers on one store see the same events in the same order. Events are
-//! only kept for tenants that somebody listens to, or did a short while ago.
+//! All servers on one database deliver the same events in the same order. Events
+//! are stored only for tenants with a subscriber now or shortly before.
 
 pub(crate) mod event_id;
 
@@ -31,14 +31,14 @@ use super::cluster::recovery::{SERVER, call_of, is_end};
 use super::routes::stream;
 use event_id::EventIds;
 
-/// Where it is written that somebody listens to a tenant's events.
+/// Document space of listener leases.
 const LISTENERS: &str = "listeners";
 /// The name of a tenant's one document there.
 const EVENTS: &str = "events";
 /// Document space of the positions at which events may be missing, because a
 /// server crashed.
 const GAPS: &str = "event_gaps";
-/// How long such a position is remembered. Nobody comes back later than that.
+/// How long such a position is remembered.
 const GAPS_LIVE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How often that is tried where several servers write it at once.
 const ATTEMPTS: usize = 16;
@@ -51,7 +51,7 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 /// How long the recorder waits before it tries again to write.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// What readers may listen to.
+/// A topic to subscribe to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Topic {
     pub(crate) tenant: TenantId,
@@ -86,14 +86,14 @@ impl Topic {
     }
 }
 
-/// An event as readers get it: written once, however many there are.
+/// An encoded event: serialized once for all subscribers.
 #[derive(Clone)]
-pub(crate) struct Told {
+pub(crate) struct EncodedEvent {
     pub(crate) position: u64,
     pub(crate) sent: Sent,
 }
 
-impl Told {
+impl EncodedEvent {
     pub(crate) fn new(event: &KeptEvent, ids: &EventIds) -> Self {
         let sent = match event.event.body.get(SERVER) {
             None => stream::event(&event.event.name, &event.event.body),
@@ -123,10 +123,10 @@ impl Told {
     }
 }
 
-/// Somebody listens to a tenant, or did a short while ago.
+/// The subscribers of a tenant, now or shortly before.
 #[derive(Clone, Copy)]
-struct Interest {
-    /// Until when events are kept if nobody is seen any more.
+struct TenantListeners {
+    /// When the listener lease expires.
     until: Timestamp,
     /// The newest position when keeping began. What happened before, and after
     /// the last reader of that time, is not kept.
@@ -135,7 +135,7 @@ struct Interest {
     since_at: Timestamp,
 }
 
-impl Interest {
+impl TenantListeners {
     /// As it is written down.
     fn read(listener: &Document) -> Self {
         let at = listener.body["at"].as_str().and_then(|at| at.parse().ok());
@@ -147,20 +147,20 @@ impl Interest {
     }
 }
 
-/// Somebody who has begun to listen.
-pub(crate) struct Joined {
-    pub(crate) live: broadcast::Receiver<Arc<Told>>,
+/// A new subscriber.
+pub(crate) struct Subscriber {
+    pub(crate) live: broadcast::Receiver<Arc<EncodedEvent>>,
     /// The position after which all events of the tenant are kept.
     pub(crate) since: u64,
 }
 
-/// Where events go.
-pub(crate) struct Hub {
+/// The event broker.
+pub(crate) struct EventBroker {
     documents: Arc<dyn Documents>,
     pub(crate) ids: EventIds,
     /// How long events are kept for a tenant after its last reader was seen.
-    linger: Duration,
-    topics: Mutex<HashMap<Topic, broadcast::Sender<Arc<Told>>>>,
+    listener_ttl: Duration,
+    topics: Mutex<HashMap<Topic, broadcast::Sender<Arc<EncodedEvent>>>>,
     /// Held by the one who writes that somebody listens: of all readers that come
     /// at once, one writes.
     seeing: tokio::sync::Mutex<()>,
@@ -169,21 +169,25 @@ pub(crate) struct Hub {
     /// Held by the one who writes ends that may have been written already.
     ending: tokio::sync::Mutex<()>,
     /// The tenants whose events are kept.
-    interests: Mutex<HashMap<TenantId, Interest>>,
+    interests: Mutex<HashMap<TenantId, TenantListeners>>,
     interested: Notify,
-    /// The position up to which readers have been told.
+    /// The position up to which events were delivered.
     told: watch::Sender<u64>,
     /// Whether the engine's events are being kept.
     records: watch::Sender<bool>,
 }
 
-impl Hub {
-    /// A hub that keeps events for so long after the last reader was seen.
-    pub(crate) fn new(documents: Arc<dyn Documents>, ids: EventIds, linger: Duration) -> Arc<Self> {
+impl EventBroker {
+    /// A broker that keeps events for so long after the last reader was seen.
+    pub(crate) fn new(
+        documents: Arc<dyn Documents>,
+        ids: EventIds,
+        listener_ttl: Duration,
+    ) -> Arc<Self> {
         Arc::new(Self {
             documents,
             ids,
-            linger,
+            listener_ttl,
             topics: Mutex::default(),
             seeing: tokio::sync::Mutex::default(),
             gaps: Mutex::default(),
@@ -211,33 +215,33 @@ impl Hub {
         server: Option<OwnerId>,
         stop: CancellationToken,
     ) -> JoinHandle<()> {
-        let (hub, engine, end) = (Arc::clone(self), engine.clone(), stop.clone());
+        let (broker, engine, end) = (Arc::clone(self), engine.clone(), stop.clone());
         let recorder =
-            tokio::spawn(async move { hub.record(&engine, server.as_ref(), &end).await });
-        let (hub, end) = (Arc::clone(self), stop.clone());
+            tokio::spawn(async move { broker.record(&engine, server.as_ref(), &end).await });
+        let (broker, end) = (Arc::clone(self), stop.clone());
         tokio::spawn(async move {
             tokio::select! {
-                () = hub.tail() => {}
+                () = broker.tail() => {}
                 () = end.cancelled() => {}
             }
         });
-        let hub = Arc::clone(self);
+        let broker = Arc::clone(self);
         tokio::spawn(async move {
             tokio::select! {
-                () = hub.stay_seen() => {}
+                () = broker.stay_seen() => {}
                 () = stop.cancelled() => {}
             }
         });
         recorder
     }
 
-    /// The position up to which readers have been told.
+    /// The position up to which events were delivered.
     pub(crate) fn position(&self) -> u64 {
         *self.told.borrow()
     }
 
     /// Listens to a topic. From now on its tenant's events are kept.
-    pub(crate) async fn join(&self, topic: &Topic) -> Result<Joined, Error> {
+    pub(crate) async fn join(&self, topic: &Topic) -> Result<Subscriber, Error> {
         let live = {
             let mut topics = self.topics.lock();
             if topics.len() >= 1024 {
@@ -254,21 +258,21 @@ impl Hub {
         if begun.is_err() {
             tracing::warn!("events are not kept yet, although somebody listens");
         }
-        Ok(Joined { live, since })
+        Ok(Subscriber { live, since })
     }
 
     /// How often a reader is seen.
     fn seen_every(&self) -> Duration {
-        (self.linger / 5).max(Duration::from_millis(20))
+        (self.listener_ttl / 5).max(Duration::from_millis(20))
     }
 
-    /// Writes down that somebody listens to a tenant, if that is not known.
+    /// Takes or renews the listener lease of a tenant.
     /// Returns the position after which its events are kept.
     ///
     /// The document outlives the server that wrote it. Once it has expired,
     /// keeping begins anew, from a later position, and all servers see that.
     async fn see(&self, tenant: &TenantId) -> Result<u64, Error> {
-        let soon = from_now(self.linger.saturating_sub(self.seen_every()));
+        let soon = from_now(self.listener_ttl.saturating_sub(self.seen_every()));
         let known = || {
             let known = self.interests.lock().get(tenant).copied();
             known.filter(|known| known.until > soon).map(|known| known.since)
@@ -283,16 +287,16 @@ impl Hub {
         for _ in 0..ATTEMPTS {
             let (mut interest, expect) = match self.documents.get(LISTENERS, tenant, EVENTS).await?
             {
-                Some(kept) => (Interest::read(&kept), Expect::Version(kept.version)),
+                Some(kept) => (TenantListeners::read(&kept), Expect::Version(kept.version)),
                 None => {
                     let (_, since) = self.documents.event_range().await?;
                     let (until, since_at) = (Timestamp::MIN, Timestamp::now());
-                    (Interest { until, since, since_at }, Expect::Absent)
+                    (TenantListeners { until, since, since_at }, Expect::Absent)
                 }
             };
             // Unless another server has just written it.
             let is_written = interest.until > soon || {
-                interest.until = from_now(self.linger);
+                interest.until = from_now(self.listener_ttl);
                 let body = json!({"since": interest.since, "at": interest.since_at});
                 let mut put = Put::new(LISTENERS, tenant.clone(), EVENTS, body);
                 put.expires_at = Some(interest.until);
@@ -327,7 +331,7 @@ impl Hub {
         }
     }
 
-    /// Somebody on another server may listen.
+    /// There may be a subscriber on another server.
     pub(crate) async fn changed(&self, change: &Change) {
         if (change.space == LISTENERS || change.space.is_empty())
             && let Err(error) = self.read_interests().await
@@ -345,7 +349,7 @@ impl Hub {
         let found = self.documents.all(LISTENERS).await?;
         let mut interests = self.interests.lock();
         for listener in found {
-            let interest = Interest::read(&listener);
+            let interest = TenantListeners::read(&listener);
             interests.insert(listener.tenant, interest);
         }
         drop(interests);
@@ -416,7 +420,7 @@ impl Hub {
         let topics = self.topics.lock();
         for position in new {
             for (topic, channel) in topics.iter() {
-                let told = Told::gap_at(position, &topic.tenant, &self.ids);
+                let told = EncodedEvent::gap_at(position, &topic.tenant, &self.ids);
                 // Nobody may be there any more.
                 drop(channel.send(Arc::new(told)));
             }
@@ -450,7 +454,7 @@ impl Hub {
                 }
             }
             let server = server.cloned();
-            let mut recorder = Recorder { hub: self, server, batches: HashMap::new() };
+            let mut recorder = EventRecorder { broker: self, server, batches: HashMap::new() };
             let mut events = engine.events();
             loop {
                 self.records.send_replace(true);
@@ -503,7 +507,8 @@ impl Hub {
         let mut told = None;
         for topic in Topic::of(&event.event) {
             if let Some(channel) = topics.get(&topic) {
-                let told = told.get_or_insert_with(|| Arc::new(Told::new(event, &self.ids)));
+                let told =
+                    told.get_or_insert_with(|| Arc::new(EncodedEvent::new(event, &self.ids)));
                 // Nobody may be there any more.
                 let _ = channel.send(Arc::clone(told));
             }
@@ -515,19 +520,19 @@ fn from_now(span: Duration) -> Timestamp {
     Timestamp::now().checked_add(span).unwrap_or(Timestamp::MAX)
 }
 
-/// Writes the engine's events down.
-struct Recorder<'a> {
-    hub: &'a Hub,
-    /// Whose events these are; none where nobody else could tell of their end.
+/// Writes the engine's events to the store.
+struct EventRecorder<'a> {
+    broker: &'a EventBroker,
+    /// The server whose events these are; none if no other server shares the database.
     server: Option<OwnerId>,
     /// The batches of calls that have not ended.
     batches: HashMap<CallId, BatchId>,
 }
 
-impl Recorder<'_> {
-    /// Until nobody listens, or until the server ends and nothing is left.
+impl EventRecorder<'_> {
+    /// Until there is no subscriber, or the server shuts down and the queue is empty.
     async fn run(&mut self, events: &mut Subscription, stop: &CancellationToken) {
-        let mut tenants = self.hub.tenants();
+        let mut tenants = self.broker.tenants();
         while !tenants.is_empty() {
             let ends = stop.is_cancelled();
             let patience = if ends { Duration::ZERO } else { Duration::from_secs(5) };
@@ -547,13 +552,13 @@ impl Recorder<'_> {
             {
                 waiting.push(event);
             }
-            tenants = self.hub.tenants();
+            tenants = self.broker.tenants();
             let (left, happened): (Vec<Event>, Vec<Event>) =
                 waiting.into_iter().partition(is_of_another_server);
             let kept = happened.iter().flat_map(|event| self.keep(event, &tenants)).collect();
             self.write(kept).await;
             let ends: Vec<_> = left.iter().flat_map(|event| self.keep(event, &tenants)).collect();
-            while let Err(error) = self.hub.append_ends(ends.clone()).await {
+            while let Err(error) = self.broker.append_ends(ends.clone()).await {
                 tracing::warn!(%error, "events could not be kept");
                 tokio::time::sleep(AGAIN).await;
             }
@@ -564,7 +569,7 @@ impl Recorder<'_> {
         if events.is_empty() {
             return;
         }
-        while let Err(error) = self.hub.documents.append_events(events.clone()).await {
+        while let Err(error) = self.broker.documents.append_events(events.clone()).await {
             tracing::warn!(%error, "events could not be kept");
             tokio::time::sleep(AGAIN).await;
         }

@@ -1,5 +1,5 @@
-//! Answers that go on for long end when the key that asked for them stops
-//! working: who was shut out does not go on reading.
+//! Ends long-lived responses, such as event streams, when the key that authorized
+//! them is revoked or expires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,8 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The last event of a stream whose key does not.
 const LAST: &str = "event: end\ndata: {\"reason\":\"the key was revoked or has expired\"}\n\n";
 
-/// What somebody showed to come in.
-pub(crate) enum Shown {
+/// The key or token that a response depends on.
+pub(crate) enum PresentedKey {
     /// A key of ours. Its reader hears why a stream ends.
     Key(Secret),
     /// What `/mcp` takes: a key, or a token of an authorization server. A stream
@@ -27,8 +27,8 @@ pub(crate) enum Shown {
     Bearer(Secret),
 }
 
-impl Shown {
-    /// Whether it would still let somebody in.
+impl PresentedKey {
+    /// Whether it is still valid.
     async fn works(&self, app: &App) -> Result<bool, Error> {
         match (self, &app.bearers) {
             (Self::Bearer(token), Some(bearers)) if is_token(token.expose()) => {
@@ -60,27 +60,29 @@ pub(crate) fn is_stream(response: &Response) -> bool {
 }
 
 /// The same answer, until what was shown for it stops working.
-pub(crate) fn until_lapsed(response: Response, app: &Arc<App>, shown: Shown) -> Response {
+pub(crate) fn until_lapsed(response: Response, app: &Arc<App>, shown: PresentedKey) -> Response {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick is now.
     ticks.reset();
     let app = Arc::clone(app);
     response.map(|body| {
-        let watched = Watched { body: body.into_data_stream(), ticks, app, shown };
+        let watched = GuardedStream { body: body.into_data_stream(), ticks, app, shown };
         Body::from_stream(stream::unfold(Some(watched), next))
     })
 }
 
 /// A stream, and what it depends on.
-struct Watched {
+struct GuardedStream {
     body: axum::body::BodyDataStream,
     ticks: Interval,
     app: Arc<App>,
-    shown: Shown,
+    shown: PresentedKey,
 }
 
-async fn next(watched: Option<Watched>) -> Option<(Result<Bytes, axum::Error>, Option<Watched>)> {
+async fn next(
+    watched: Option<GuardedStream>,
+) -> Option<(Result<Bytes, axum::Error>, Option<GuardedStream>)> {
     let mut watched = watched?;
     loop {
         tokio::select! {

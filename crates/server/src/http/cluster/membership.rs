@@ -1,6 +1,6 @@
-//! Cluster membership: the servers that share this database. Each writes down
-//! that it is there, and takes it back when it ends well. One that is gone and
-//! is still written down has crashed: see [`recovery`](super::recovery).
+//! Cluster membership: the servers that share this database. Each has a document,
+//! which it deletes when it shuts down. A server that is gone while its document is
+//! still there has crashed: see [`recovery`](super::recovery).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ pub(crate) struct Member {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct MemberDocument {
     started_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recovered_by: Option<OwnerId>,
@@ -34,7 +34,7 @@ struct Kept {
 impl Member {
     fn read(document: &Document) -> Self {
         // One that cannot be read is of another version.
-        let kept = serde_json::from_value::<Kept>(document.body.clone()).ok();
+        let kept = serde_json::from_value::<MemberDocument>(document.body.clone()).ok();
         let started_at = kept.as_ref().map_or(document.updated_at, |kept| kept.started_at);
         Self {
             id: OwnerId::new(document.id.clone()),
@@ -45,8 +45,8 @@ impl Member {
     }
 }
 
-/// The servers on this database.
-pub(crate) struct Members {
+/// The membership of the cluster.
+pub(crate) struct Membership {
     documents: Arc<dyn Documents>,
     /// Who we are; none where nobody can share the records.
     own: Option<OwnerId>,
@@ -55,7 +55,7 @@ pub(crate) struct Members {
     is_known: AtomicBool,
 }
 
-impl Members {
+impl Membership {
     /// Joins them.
     pub(crate) async fn join(
         documents: Arc<dyn Documents>,
@@ -75,7 +75,7 @@ impl Members {
     pub(crate) async fn stay(&self) -> Result<(), Error> {
         let Some(own) = &self.own else { return Ok(()) };
         if !self.is_known.load(Ordering::Relaxed) {
-            let kept = Kept { started_at: self.started_at, recovered_by: None };
+            let kept = MemberDocument { started_at: self.started_at, recovered_by: None };
             let put = Put::of(SPACE, TenantId::default(), own.as_str(), &kept)?;
             self.documents.put(put, Expect::Anything).await?;
             self.is_known.store(true, Ordering::Relaxed);
@@ -93,7 +93,7 @@ impl Members {
         Ok(self.look(records).await?.0)
     }
 
-    /// The servers that crashed, and whose events nobody else recovers.
+    /// The servers that crashed and whose events are not being recovered.
     pub(crate) async fn crashed(&self, records: &dyn RecordStore) -> Result<Vec<Member>, Error> {
         let mut crashed = Vec::new();
         for member in self.look(records).await?.1 {
@@ -111,7 +111,7 @@ impl Members {
     /// Takes it on to recover a server's events; none where another one was
     /// quicker.
     pub(crate) async fn claim(&self, member: Member) -> Result<Option<Member>, Error> {
-        let kept = Kept { started_at: member.started_at, recovered_by: self.own.clone() };
+        let kept = MemberDocument { started_at: member.started_at, recovered_by: self.own.clone() };
         let put = Put::of(SPACE, TenantId::default(), member.id.as_str(), &kept)?;
         let claimed = self.documents.put(put, Expect::Version(member.version)).await?;
         Ok(claimed.map(|version| Member { version, ..member }))

@@ -1,9 +1,9 @@
-//! Questions of a tool to the client that called it.
+//! [`Mailbox`]: questions of a tool for the client that called it (elicitation).
 //!
-//! A tool asks through an [`Asker`]; its questions come out here, beside the
-//! call. A client of the older era is asked by requests of our own. One of the
-//! newer era gets the questions as the answer to its request, and sends its
-//! answers with the next one; until then the call is parked.
+//! A tool asks through an [`Asker`]; its questions arrive here while the call runs. A
+//! client with a session is asked by requests of ours. A stateless client gets the
+//! questions as the answer to its request, and sends its answers with the next one;
+//! until then the call is parked.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -22,23 +22,23 @@ use crate::human::questions::{self, ASKING, Suspended};
 /// Questions that a tool may have open at once.
 const OPEN: usize = 8;
 
-/// What a tool asks, and where the answers go.
-pub(crate) struct Question {
+/// A question of a tool, and the channel for its answers.
+pub(crate) struct MailboxQuestion {
     pub(crate) questions: Questions,
     pub(crate) answer: oneshot::Sender<Result<Answers, Error>>,
 }
 
-/// Where the questions of a request come out. Every request has one and hardly any
+/// The questions of a request. Every request has a mailbox and hardly any
 /// is used, so it is small.
 #[derive(Default)]
 pub(crate) struct Mailbox {
-    asked: Mutex<VecDeque<Question>>,
+    asked: Mutex<VecDeque<MailboxQuestion>>,
     told: Notify,
 }
 
 impl Mailbox {
     /// The next question.
-    pub(crate) async fn recv(&self) -> Question {
+    pub(crate) async fn recv(&self) -> MailboxQuestion {
         loop {
             if let Some(question) = self.asked.lock().pop_front() {
                 return question;
@@ -47,7 +47,7 @@ impl Mailbox {
         }
     }
 
-    fn put(&self, question: Question) -> Result<(), Error> {
+    fn put(&self, question: MailboxQuestion) -> Result<(), Error> {
         let mut asked = self.asked.lock();
         if asked.len() >= OPEN {
             return Err(Error::new(ErrorKind::Denied, "too much is asked at once"));
@@ -64,7 +64,7 @@ pub(crate) struct Pause {
     /// Gives it the time that a person needs, where the tool's own time is not set.
     pub(crate) grace: Option<Grace>,
     /// The call that is shown as suspended, where it is one.
-    pub(crate) call: Option<(Arc<questions::Questions>, TenantId, CallId)>,
+    pub(crate) call: Option<(Arc<questions::CallQuestions>, TenantId, CallId)>,
 }
 
 impl Pause {
@@ -92,13 +92,13 @@ pub(crate) fn channel(capabilities: Value, pause: Pause) -> (Asker, Arc<Mailbox>
     (asker, mailbox)
 }
 
-/// Asks, if there is still somebody.
+/// Asks, if the client is still connected.
 fn ask(
     mailbox: &Weak<Mailbox>,
     questions: Questions,
 ) -> Result<oneshot::Receiver<Result<Answers, Error>>, Error> {
     let (answer, answered) = oneshot::channel();
-    mailbox.upgrade().ok_or_else(gone)?.put(Question { questions, answer })?;
+    mailbox.upgrade().ok_or_else(gone)?.put(MailboxQuestion { questions, answer })?;
     Ok(answered)
 }
 
@@ -125,7 +125,7 @@ fn undeclared(capability: &str) -> Error {
     Error::new(ErrorKind::Denied, why).with_source(refused)
 }
 
-/// Asks a client of the older era, one question after the other.
+/// Asks a client with a session, one question after the other.
 pub(crate) async fn ask_peer(
     peer: &Peer<RoleServer>,
     questions: Questions,
@@ -153,7 +153,7 @@ fn refused(error: ServiceError) -> Error {
     }
 }
 
-/// The questions in the form of the newer era; none where a tool asked for
+/// The questions in the form of the stateless protocol; none where a tool asked for
 /// something that the protocol does not have.
 pub(crate) fn to_requests(questions: &Questions) -> Option<InputRequests> {
     let read = |(key, question): (&String, &Value)| {

@@ -1,5 +1,5 @@
-//! What tenants have registered: every server loads it from the documents, and
-//! again when another server has changed one.
+//! Tools and providers that tenants have registered: every server loads them from
+//! the documents, and reloads those that another server has changed.
 
 use windlass::{Error, TenantId};
 use windlass_store::{Change, Document};

@@ -1,4 +1,5 @@
-//! What goes on at this moment: a permit each, given back when it is dropped.
+//! Concurrency quotas: a permit for each subscriber and run, returned when it is
+//! dropped.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,19 +7,19 @@ use std::sync::Arc;
 use windlass::{Error, TenantId};
 
 use super::stored::exceeded;
-use super::{Quotas, Whose};
+use super::{QuotaHolder, TenantQuotas};
 use crate::state::identity::Identity;
 
-/// What goes on.
+/// What is limited in concurrency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Live {
+pub(crate) enum ConcurrentUse {
     /// Readers of events.
     Subscribers,
     /// Runs of agents that were asked for as such.
     Runs,
 }
 
-impl Live {
+impl ConcurrentUse {
     pub(crate) const ALL: [Self; 2] = [Self::Subscribers, Self::Runs];
 
     pub(crate) fn name(self) -> &'static str {
@@ -30,27 +31,31 @@ impl Live {
 }
 
 #[derive(Default)]
-pub(super) struct Counts {
-    tenants: HashMap<(Live, TenantId), u64>,
-    keys: HashMap<(Live, Arc<str>), u64>,
+pub(super) struct ConcurrentCounts {
+    tenants: HashMap<(ConcurrentUse, TenantId), u64>,
+    keys: HashMap<(ConcurrentUse, Arc<str>), u64>,
 }
 
-/// One of what goes on.
-pub(crate) struct Permit {
-    quotas: Arc<Quotas>,
-    what: Live,
+/// A permit of a concurrency quota, returned when it is dropped.
+pub(crate) struct QuotaPermit {
+    quotas: Arc<TenantQuotas>,
+    what: ConcurrentUse,
     tenant: TenantId,
     key: Arc<str>,
 }
 
-impl Quotas {
+impl TenantQuotas {
     /// Lets one more go on.
-    pub(crate) fn begin(self: &Arc<Self>, what: Live, who: &Identity) -> Result<Permit, Error> {
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        what: ConcurrentUse,
+        who: &Identity,
+    ) -> Result<QuotaPermit, Error> {
         let mut live = self.live.lock();
         let of_tenant = live.tenants.entry((what, who.tenant.clone())).or_default();
         let most = self.most(what);
         if *of_tenant >= most {
-            return Err(exceeded(what.name(), Whose::Tenant(&who.tenant), most, None));
+            return Err(exceeded(what.name(), QuotaHolder::Tenant(&who.tenant), most, None));
         }
         *of_tenant += 1;
         let of_key = live.keys.entry((what, Arc::clone(&who.key_id))).or_default();
@@ -59,40 +64,40 @@ impl Quotas {
         *of_key += 1;
         drop(live);
         let (tenant, key) = (who.tenant.clone(), Arc::clone(&who.key_id));
-        let permit = Permit { quotas: Arc::clone(self), what, tenant, key };
+        let permit = QuotaPermit { quotas: Arc::clone(self), what, tenant, key };
         match is_over {
-            true => Err(exceeded(what.name(), Whose::Key(&who.key_id), most, None)),
+            true => Err(exceeded(what.name(), QuotaHolder::Key(&who.key_id), most, None)),
             false => Ok(permit),
         }
     }
 
     /// How many go on, of a tenant and of one of its keys.
-    pub(crate) fn live(&self, what: Live, who: &Identity) -> (u64, u64) {
+    pub(crate) fn live(&self, what: ConcurrentUse, who: &Identity) -> (u64, u64) {
         let live = self.live.lock();
         let of_tenant = live.tenants.get(&(what, who.tenant.clone()));
         let of_key = live.keys.get(&(what, Arc::clone(&who.key_id)));
         (of_tenant.copied().unwrap_or_default(), of_key.copied().unwrap_or_default())
     }
 
-    pub(crate) fn most(&self, what: Live) -> u64 {
+    pub(crate) fn most(&self, what: ConcurrentUse) -> u64 {
         match what {
-            Live::Subscribers => self.settings.subscribers,
-            Live::Runs => self.settings.runs,
+            ConcurrentUse::Subscribers => self.settings.subscribers,
+            ConcurrentUse::Runs => self.settings.runs,
         }
     }
 
-    pub(crate) fn most_of_key(&self, what: Live) -> Option<u64> {
+    pub(crate) fn most_of_key(&self, what: ConcurrentUse) -> Option<u64> {
         match what {
-            Live::Subscribers => self.settings.per_key.subscribers,
-            Live::Runs => self.settings.per_key.runs,
+            ConcurrentUse::Subscribers => self.settings.per_key.subscribers,
+            ConcurrentUse::Runs => self.settings.per_key.runs,
         }
     }
 }
 
-impl Drop for Permit {
+impl Drop for QuotaPermit {
     fn drop(&mut self) {
         let mut live = self.quotas.live.lock();
-        let Counts { tenants, keys } = &mut *live;
+        let ConcurrentCounts { tenants, keys } = &mut *live;
         give_back(tenants, &(self.what, self.tenant.clone()));
         give_back(keys, &(self.what, Arc::clone(&self.key)));
     }
@@ -130,8 +135,9 @@ mod tests {
     fn keys_and_tenants_have_bounds_and_permits_are_given_back() {
         let mut settings = QuotaSettings { subscribers: 3, ..QuotaSettings::default() };
         settings.per_key.subscribers = Some(2);
-        let quotas = Quotas::new(settings);
-        let begin = |tenant: &str, key: &str| quotas.begin(Live::Subscribers, &who(tenant, key));
+        let quotas = TenantQuotas::new(settings);
+        let begin =
+            |tenant: &str, key: &str| quotas.begin(ConcurrentUse::Subscribers, &who(tenant, key));
         let held = [begin("a", "a1").unwrap(), begin("a", "a1").unwrap()];
         let why = begin("a", "a1").err().unwrap();
         assert_eq!(why.kind(), ErrorKind::QuotaExceeded);
@@ -139,7 +145,7 @@ mod tests {
         let third = begin("a", "a2").unwrap();
         assert!(begin("a", "a3").err().unwrap().message().contains("the tenant `a`: all of 3"));
         begin("b", "b1").unwrap();
-        assert_eq!(quotas.live(Live::Subscribers, &who("a", "a1")), (3, 2));
+        assert_eq!(quotas.live(ConcurrentUse::Subscribers, &who("a", "a1")), (3, 2));
         drop((held, third));
         assert!(quotas.live.lock().tenants.is_empty() && quotas.live.lock().keys.is_empty());
     }

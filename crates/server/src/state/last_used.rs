@@ -1,9 +1,9 @@
-//! When something was last used: noted at most once a minute, and never by
-//! whoever uses it.
+//! [`LastUsed`]: timestamps of last use, written at most once a minute and outside of
+//! the request path.
 //!
-//! The notes are documents of their own. Written into what they are about, each
-//! would be a change that every server hears of, and could get in the way of a
-//! change that matters.
+//! They are documents of their own. Inside the documents that they are about, each
+//! would be a change that every server is notified of, and that could conflict with a
+//! real one.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -28,18 +28,18 @@ const WAITING: usize = 256;
 /// Things whose last note is remembered.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
-type Used = (TenantId, String);
+type UseKey = (TenantId, String);
 
-/// Notes when things of a space were last used. Needs a runtime.
-pub(crate) struct Uses {
+/// Records when the documents of a space were last used. Needs a Tokio runtime.
+pub(crate) struct LastUsed {
     documents: Arc<dyn Documents>,
     space: &'static str,
-    noted: Mutex<LruCache<Used, Instant>>,
-    waiting: mpsc::Sender<Used>,
+    noted: Mutex<LruCache<UseKey, Instant>>,
+    waiting: mpsc::Sender<UseKey>,
     writer: JoinHandle<()>,
 }
 
-impl Uses {
+impl LastUsed {
     /// Notes uses in this space.
     pub(crate) fn new(documents: Arc<dyn Documents>, space: &'static str) -> Self {
         let (waiting, notes) = mpsc::channel(WAITING);
@@ -87,7 +87,7 @@ impl Uses {
     }
 }
 
-impl Drop for Uses {
+impl Drop for LastUsed {
     fn drop(&mut self) {
         self.writer.abort();
     }
@@ -100,7 +100,7 @@ fn when(note: &serde_json::Value) -> Option<Timestamp> {
 async fn write(
     documents: Arc<dyn Documents>,
     space: &'static str,
-    mut notes: mpsc::Receiver<Used>,
+    mut notes: mpsc::Receiver<UseKey>,
 ) {
     while let Some((tenant, id)) = notes.recv().await {
         let note = Put::new(space, tenant, id, json!({"at": Timestamp::now()}));
@@ -118,7 +118,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_use_is_noted_once_a_minute() {
         let documents = Arc::new(MemoryDocuments::new());
-        let uses = Uses::new(documents.clone(), "test_uses");
+        let uses = LastUsed::new(documents.clone(), "test_uses");
         let tenant = TenantId::default();
         let version = async || {
             tokio::time::sleep(Duration::from_millis(1)).await;

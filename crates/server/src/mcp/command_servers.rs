@@ -1,4 +1,5 @@
-//! The servers whose tools a command needs.
+//! [`CommandServers`]: the MCP servers that a command of the CLI starts for the tools
+//! it needs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +11,13 @@ use crate::cli::exit::Failure;
 use crate::cli::output::Screen;
 use crate::installation::Installation;
 
-/// How long a list of tools waits for a server that nobody knows yet.
+/// How long a list of tools waits for a server that is not connected yet.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The servers of a command; nothing where no provider is one.
-pub(crate) struct Upstream(Option<Servers>);
+/// The MCP servers of a command; none if no provider has one.
+pub(crate) struct CommandServers(Option<Servers>);
 
-impl Upstream {
+impl CommandServers {
     /// Those that these tools need. Others are not started.
     pub(crate) async fn of_tools(
         installation: &Installation<'_>,

@@ -1,10 +1,10 @@
-//! Schemas as generators of clients read them.
+//! Rewrites JSON Schemas into the forms that client generators support.
 //!
-//! JSON Schema has several ways to say a thing, and generators know one of
-//! them: a choice of words is an `enum` and not a list of constants, what may be
-//! anything is `{}` and not `true`, a list says what it is a list of, and what
-//! need not be there has no default: some take it for a promise that the field
-//! is always there. What validators make of a schema does not change.
+//! JSON Schema has several ways to say the same thing, and generators know one of
+//! them: a choice of strings is an `enum` and not a list of `const`, any value is
+//! `{}` and not `true`, an array has `items`, and optional fields have no `default`,
+//! which some generators take for a promise that the field is present. What
+//! validators accept does not change.
 
 use serde_json::{Map, Value, json};
 

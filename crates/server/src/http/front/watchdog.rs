@@ -1,17 +1,16 @@
-//! What one connection does, and when it has done nothing for too long.
-//!
-//! One watchdog a connection enforces all its timeouts, for HTTP/1.1 and HTTP/2,
-//! with and without TLS:
+//! Connection watchdog: enforces all timeouts of a connection, against slow-loris
+//! clients, stalled readers and idle connections, for HTTP/1.1 and HTTP/2, with and
+//! without TLS.
 //!
 //! | timeout | what is late |
 //! |---|---|
-//! | header | the first request, preface and all, and the rest of one that has begun |
-//! | idle | the next request; pings and their answers are none |
-//! | send | a client that takes nothing of an answer, whether it leaves the socket full or the window of its stream shut |
+//! | header | the first request, including the preface, and the rest of one that has begun |
+//! | idle | the next request; pings do not count |
+//! | send | a client that does not read its answer, whether the socket or the HTTP/2 window is full |
 //! | total | the connection itself |
 //!
-//! [`Wire`] sees the socket, [`Delivery`] the bodies of answers; both tell
-//! [`Traffic`], which decides.
+//! [`WatchedSocket`] reports reads and writes of the socket, [`ResponseBody`] the
+//! progress of answers; [`Watchdog`] decides.
 
 use std::io;
 use std::net::IpAddr;
@@ -29,9 +28,9 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use windlass::TenantId;
 
-use super::slots::Slot;
+use super::slots::RequestSlot;
 
-/// How long a connection lingers that was told to end and has nothing to do.
+/// How long an idle connection stays open after it was told to close.
 /// Whoever asks for something in that time is answered, in place of meeting a
 /// closed door.
 pub(crate) const LINGER: Duration = Duration::from_millis(250);
@@ -58,7 +57,7 @@ impl Timeouts {
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum CloseReason {
     /// It has nothing to do, or is too old: it is told so, and ends when its
     /// requests have.
     Close,
@@ -69,15 +68,15 @@ pub(crate) enum Over {
 }
 
 /// A connection.
-pub(crate) struct Traffic {
+pub(crate) struct Watchdog {
     pub(crate) peer: IpAddr,
     opened: Instant,
-    state: Mutex<State>,
-    /// Somebody needs its place.
+    state: Mutex<WatchdogState>,
+    /// It was evicted to make room.
     evicted: Notify,
 }
 
-struct State {
+struct WatchdogState {
     /// Requests that have come and whose answers have not gone.
     under_way: usize,
     has_asked: bool,
@@ -92,22 +91,22 @@ struct State {
     next_body: u64,
     /// The socket is full since then, and has taken so much meanwhile.
     blocked: Option<(Instant, usize)>,
-    /// When it was told to end, and when it has to.
+    /// When it was asked to close, and its deadline.
     closing: Option<(Instant, Option<Instant>)>,
     is_cut: bool,
     /// The keys whose bearers have used it; the oldest first.
-    claims: Vec<Claim>,
+    claims: Vec<KeyClaim>,
 }
 
 /// A key whose bearer has used a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Claim {
+pub(crate) struct KeyClaim {
     pub(crate) key: Arc<str>,
     pub(crate) tenant: TenantId,
 }
 
 /// How a connection is doing.
-pub(crate) struct Standing {
+pub(crate) struct ConnectionStatus {
     /// Whether it has a request under way.
     pub(crate) is_busy: bool,
     /// Who goes first where somebody has to: whoever never asked anything, then
@@ -115,10 +114,10 @@ pub(crate) struct Standing {
     pub(crate) rank: (bool, bool, Instant),
 }
 
-impl Traffic {
+impl Watchdog {
     pub(crate) fn new(peer: IpAddr) -> Arc<Self> {
         let now = Instant::now();
-        let state = State {
+        let state = WatchdogState {
             under_way: 0,
             has_asked: false,
             idle_since: now,
@@ -140,13 +139,13 @@ impl Traffic {
     }
 
     /// A request has come. It is under way until what comes back is dropped.
-    pub(crate) fn begin(self: &Arc<Self>) -> Exchange {
+    pub(crate) fn begin(self: &Arc<Self>) -> RequestInFlight {
         let mut state = self.state.lock();
         state.under_way += 1;
         state.has_asked = true;
         state.reading_since = None;
         state.next_body += 1;
-        Exchange { traffic: Arc::clone(self), body: state.next_body, is_marked: false }
+        RequestInFlight { traffic: Arc::clone(self), body: state.next_body, is_marked: false }
     }
 
     /// Tells it to end; it has to at `latest`, whatever it does.
@@ -159,26 +158,26 @@ impl Traffic {
         self.state.lock().is_cut = true;
     }
 
-    /// Somebody needs its place.
+    /// It was evicted to make room.
     pub(crate) fn evict(&self) {
         self.evicted.notify_one();
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> ConnectionStatus {
         let state = self.state.lock();
-        Standing {
+        ConnectionStatus {
             is_busy: state.under_way > 0,
             rank: (!state.claims.is_empty(), state.has_asked, state.idle_since),
         }
     }
 
     /// The keys whose bearers have used it.
-    pub(crate) fn claims<T>(&self, look: impl FnOnce(&mut Vec<Claim>) -> T) -> T {
+    pub(crate) fn claims<T>(&self, look: impl FnOnce(&mut Vec<KeyClaim>) -> T) -> T {
         look(&mut self.state.lock().claims)
     }
 
     /// Ends when the connection is to.
-    pub(crate) async fn over(&self, timeouts: Timeouts) -> Over {
+    pub(crate) async fn over(&self, timeouts: Timeouts) -> CloseReason {
         loop {
             let now = Instant::now();
             let (next, is_closing) = {
@@ -192,28 +191,33 @@ impl Traffic {
             let next = next.min(now + timeouts.shortest() / 2);
             tokio::select! {
                 () = sleep_until(next) => {}
-                () = self.evicted.notified(), if !is_closing => return Over::Close,
+                () = self.evicted.notified(), if !is_closing => return CloseReason::Close,
             }
         }
     }
 }
 
-impl State {
+impl WatchdogState {
     /// The next time at which something may be late, or what is over.
-    fn judge(&self, now: Instant, opened: Instant, timeouts: &Timeouts) -> Result<Instant, Over> {
+    fn judge(
+        &self,
+        now: Instant,
+        opened: Instant,
+        timeouts: &Timeouts,
+    ) -> Result<Instant, CloseReason> {
         let stalled = self.stalled.first().map(|(_, since)| *since);
         let blocked = self.blocked.map(|(since, _)| since);
         let sends = [stalled, blocked].into_iter().flatten();
-        let sends = sends.map(|since| (since + timeouts.send, Over::Cut));
+        let sends = sends.map(|since| (since + timeouts.send, CloseReason::Cut));
         let idle = (self.under_way == 0).then(|| match (self.closing, self.reading_since) {
-            (Some((since, _)), _) => (self.idle_since.max(since) + LINGER, Over::Drop),
-            (None, _) if !self.has_asked => (opened + timeouts.header, Over::Drop),
-            (None, Some(since)) => (since + timeouts.header, Over::Drop),
-            (None, None) => (self.idle_since + timeouts.idle, Over::Close),
+            (Some((since, _)), _) => (self.idle_since.max(since) + LINGER, CloseReason::Drop),
+            (None, _) if !self.has_asked => (opened + timeouts.header, CloseReason::Drop),
+            (None, Some(since)) => (since + timeouts.header, CloseReason::Drop),
+            (None, None) => (self.idle_since + timeouts.idle, CloseReason::Close),
         });
         let total = match self.closing {
-            Some((_, latest)) => latest.map(|latest| (latest, Over::Cut)),
-            None => Some((opened + timeouts.total, Over::Close)),
+            Some((_, latest)) => latest.map(|latest| (latest, CloseReason::Cut)),
+            None => Some((opened + timeouts.total, CloseReason::Close)),
         };
         let all = sends.chain(idle).chain(total);
         match all.min_by_key(|(deadline, _)| *deadline) {
@@ -233,13 +237,13 @@ impl State {
 }
 
 /// A request under way, until its answer has gone.
-pub(crate) struct Exchange {
-    traffic: Arc<Traffic>,
+pub(crate) struct RequestInFlight {
+    traffic: Arc<Watchdog>,
     body: u64,
     is_marked: bool,
 }
 
-impl Exchange {
+impl RequestInFlight {
     /// The body waits for the client.
     fn given(&mut self) {
         self.is_marked = true;
@@ -254,13 +258,13 @@ impl Exchange {
     }
 }
 
-impl State {
+impl WatchdogState {
     fn forget(&mut self, body: u64) {
         self.stalled.retain(|(own, _)| *own != body);
     }
 }
 
-impl Drop for Exchange {
+impl Drop for RequestInFlight {
     fn drop(&mut self) {
         let mut state = self.traffic.state.lock();
         if self.is_marked {
@@ -272,17 +276,21 @@ impl Drop for Exchange {
 }
 
 /// The body of an answer on its way.
-pub(crate) struct Delivery {
+pub(crate) struct ResponseBody {
     body: Body,
     /// What was cut off a part that was too large to hand on at once.
     rest: Bytes,
-    exchange: Exchange,
-    /// The slot of a stream that goes on.
-    _slot: Option<Arc<Slot>>,
+    exchange: RequestInFlight,
+    /// The slot of a running stream.
+    _slot: Option<Arc<RequestSlot>>,
 }
 
-impl Delivery {
-    pub(crate) fn new(body: Body, mut exchange: Exchange, slot: Option<Arc<Slot>>) -> Self {
+impl ResponseBody {
+    pub(crate) fn new(
+        body: Body,
+        mut exchange: RequestInFlight,
+        slot: Option<Arc<RequestSlot>>,
+    ) -> Self {
         if !body.is_end_stream() {
             exchange.given();
         }
@@ -299,7 +307,7 @@ impl Delivery {
     }
 }
 
-impl HttpBody for Delivery {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -335,13 +343,13 @@ impl HttpBody for Delivery {
 }
 
 /// The socket of a connection.
-pub(crate) struct Wire {
+pub(crate) struct WatchedSocket {
     stream: TcpStream,
-    traffic: Arc<Traffic>,
+    traffic: Arc<Watchdog>,
 }
 
-impl Wire {
-    pub(crate) fn new(stream: TcpStream, traffic: Arc<Traffic>) -> Self {
+impl WatchedSocket {
+    pub(crate) fn new(stream: TcpStream, traffic: Arc<Watchdog>) -> Self {
         Self { stream, traffic }
     }
 
@@ -357,7 +365,7 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for WatchedSocket {
     fn drop(&mut self) {
         if self.traffic.state.lock().is_cut {
             // The system would keep what nobody takes for minutes.
@@ -366,7 +374,7 @@ impl Drop for Wire {
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for WatchedSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -384,7 +392,7 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for WatchedSocket {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

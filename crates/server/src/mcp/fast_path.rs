@@ -1,10 +1,9 @@
-//! The plain call: of a client of the newer era that wants no reports and cannot be
-//! asked.
+//! Fast path for `tools/call` of stateless clients that want no progress and support
+//! no elicitation.
 //!
-//! Most calls are plain, and need neither a service nor a task of their own. Their
-//! message is read once, the tool is called, the answer is written. Whatever is not
-//! plain, or not right, goes the long way, which knows the whole protocol and all of
-//! its errors.
+//! It covers most calls, and needs neither a service nor a task: the message is
+//! parsed once, the tool is called, the answer is written. Everything else, errors
+//! included, takes the general path, which implements the whole protocol.
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
@@ -17,13 +16,13 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use windlass::{CallRequest, CancellationToken};
 
-use super::asking::{self, Pause};
 use super::catalogue::declares_output;
+use super::client::McpClient;
 use super::handler::has_headers;
+use super::mailbox::{self, Pause};
 use super::reply;
-use super::service::Service;
-use super::who::Client;
-use crate::state::identity::{Action, Identity};
+use super::service::McpHandler;
+use crate::state::identity::{Identity, Permission};
 
 /// The version whose calls may be plain.
 const VERSION: &str = "2026-07-28";
@@ -31,7 +30,7 @@ const VERSION: &str = "2026-07-28";
 const MAX_BYTES: usize = 64 * 1024;
 
 /// Answers a plain call. Any other request comes back as it was.
-pub(super) async fn answer(service: &Service, request: Request) -> Result<Response, Request> {
+pub(super) async fn answer(service: &McpHandler, request: Request) -> Result<Response, Request> {
     if !may_be_plain(request.method(), request.headers()) {
         return Err(request);
     }
@@ -40,7 +39,7 @@ pub(super) async fn answer(service: &Service, request: Request) -> Result<Respon
         // It said that it would be small; whoever sent it is gone, or lies.
         return Ok(StatusCode::BAD_REQUEST.into_response());
     };
-    match Plain::read(&parts, &bytes) {
+    match FastPath::read(&parts, &bytes) {
         Some(plain) => match plain.run(service, &parts).await {
             Some(response) => Ok(response),
             None => Err(Request::from_parts(parts, Body::from(bytes))),
@@ -78,7 +77,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 /// The message of a plain call. It has nothing else in it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Plain {
+struct FastPath {
     jsonrpc: String,
     id: RequestId,
     method: String,
@@ -117,7 +116,7 @@ struct ClientInfo {
 #[serde(deny_unknown_fields)]
 struct NoCapabilities {}
 
-impl Plain {
+impl FastPath {
     fn read(parts: &Parts, bytes: &Bytes) -> Option<Self> {
         let plain: Self = serde_json::from_slice(bytes).ok()?;
         let is_right = plain.jsonrpc == "2.0"
@@ -128,16 +127,16 @@ impl Plain {
     }
 
     /// Calls the tool; nothing is done where it takes the long way to know which.
-    async fn run(self, service: &Service, parts: &Parts) -> Option<Response> {
+    async fn run(self, service: &McpHandler, parts: &Parts) -> Option<Response> {
         let Params { name, arguments, meta } = self.params;
         let identity = parts.extensions.get::<Identity>()?.clone();
-        let client = Client::modern(identity, meta.client.name);
-        client.must(Action::CallTools).ok()?;
+        let client = McpClient::modern(identity, meta.client.name);
+        client.must(Permission::CallTools).ok()?;
         let tool = service.catalogue(&client).find(&name)?;
         if tool.model_schema().as_object().is_none_or(has_headers) {
             return None;
         }
-        let (asker, _) = asking::channel(json!({}), Pause::default());
+        let (asker, _) = mailbox::channel(json!({}), Pause::default());
         let stop = CancellationToken::new();
         let request = CallRequest::new(tool.name().as_str(), Value::Object(arguments))
             .call_ref(self.id.to_string())
