@@ -380,7 +380,8 @@ fn run<T>(
     done
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use std::path::PathBuf;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -390,9 +391,9 @@ mod tests {
     use crate::settings::Embedded;
 
     /// A folder that goes with the test.
-    struct Folder(PathBuf);
+    struct TestFolder(PathBuf);
 
-    impl Folder {
+    impl TestFolder {
         fn new() -> Self {
             static NEXT: AtomicU32 = AtomicU32::new(0);
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -416,7 +417,7 @@ mod tests {
         }
     }
 
-    impl Drop for Folder {
+    impl Drop for TestFolder {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -428,7 +429,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_database_is_opened_once() {
-        let folder = Folder::new();
+        let folder = TestFolder::new();
         let settings = folder.settings();
         let installation = Installation::new(&settings, quiet());
         let engine = installation.engine().await.unwrap();
@@ -447,7 +448,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_only_looks_makes_no_database() {
-        let folder = Folder::new();
+        let folder = TestFolder::new();
         let settings = folder.settings();
         let installation = Installation::to_look_at(&settings, quiet());
         installation.catalogue().await.unwrap();
@@ -460,7 +461,7 @@ mod tests {
 
     #[test]
     fn nothing_is_opened_before_it_is_asked_for() {
-        let folder = Folder::new();
+        let folder = TestFolder::new();
         let settings = folder.settings();
         let engine = Installation::new(&settings, quiet()).defined().unwrap();
         assert!(engine.registry().get("calculator").is_some());

@@ -39,13 +39,14 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::post("/v1/agents/{name}/runs", "run_agent", run)
             .may(Permission::CallTools, "Run an agent")
             .details(
-                "The model is asked, the tools that it calls run, and it is asked again, until \
-                 it calls none. Runs of one `conversation_id` go on from each other. With \
-                 `Accept: text/event-stream` the answer is a stream: `run`, `text` as the model \
-                 writes, `restart` with a text that counts for nothing because the answer broke \
-                 off and is asked for again, the events of a batch for the calls that are made, \
-                 `gap` where a slow reader missed some of them, then `result`. A run is a call: \
-                 `POST /v1/calls/{call_id}/cancel` interrupts it.",
+                "The agent loop: the model is asked, its tool calls run, and it is asked again \
+                 with their results, until it calls no tool. Runs with the same \
+                 `conversation_id` continue the conversation. With `Accept: text/event-stream` \
+                 the answer is a stream: `run`, `text` as the model writes, `restart` if the \
+                 model's response broke off and is requested again (the text so far is void), \
+                 the events of a batch for the tool calls, `gap` if a slow client missed some \
+                 of them, then `result`. A run is a call: `POST /v1/calls/{call_id}/cancel` \
+                 interrupts it.",
             )
             .body::<RunBody>()
             .example(|| json!({"message": "What is 6 * 7?"}))
@@ -57,9 +58,8 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::post("/v1/runs/{run_id}/resume", "resume_run", resume)
             .may(Permission::CallTools, "Resume an interrupted run")
             .details(
-                "The model is not asked again for what it has answered, and what its calls did \
-                 is not done again. A run that has ended gives its result again; one that is \
-                 going on here is refused with 409.",
+                "Completed model responses and tool calls are not repeated. A finished run \
+                 returns its result again; a run that is in progress is a 409 conflict.",
             )
             .answer::<RunDoc>(200, "The result of the run")
             .events::<RunEventDoc>("The result of the run"),

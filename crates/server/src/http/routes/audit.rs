@@ -33,11 +33,11 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
                 "Read the audit log: who changed keys, credentials, rules and tools, and who decided approvals",
             )
             .details(
-                "Oldest first. Every entry holds the hash of the one before it. Keys that did not \
-                 work are in the log of the tenant `default`, at most once a minute for each \
-                 address. Of what a key is refused, a few entries a minute are written; the \
-                 next one says how many were left out. An admin of that tenant may name another \
-                 with `tenant_id`.",
+                "Oldest first. Every entry has the hash of the previous one. Failed \
+                 authentications are in the log of the tenant `default`, at most once a minute \
+                 for each address. Denied requests of a key are sampled: a few entries a minute, \
+                 and the next one says how many were left out. Admins of that tenant may read the \
+                 log of another with `tenant_id`.",
             )
             .query::<AuditQuery>()
             .answer::<AuditPage>(200, "The entries"),

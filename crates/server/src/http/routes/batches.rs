@@ -30,12 +30,12 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::post("/v1/batches", "run_batch", run)
             .may(Permission::CallTools, "Run the calls of a turn as a batch")
             .details(
-                "Calls that only look run together, a call that changes something runs alone or \
-                 beside those that write something else. There is one result for each call, in \
-                 the order of the calls; a failure touches no other. With `Accept: \
+                "Read-only calls run in parallel; a call with side effects runs alone, or \
+                 beside calls that write to other resources. There is one result for each \
+                 call, in the order of the calls; failures are independent. With `Accept: \
                  text/event-stream` the answer is a stream: `tool_queued`, `tool_started`, \
-                 `tool_completed`, `tool_error`, `queue_drained` as they happen, then `results`; \
-                 `gap` says how many a slow reader has missed.",
+                 `tool_completed`, `tool_error`, `queue_drained` as they happen, then \
+                 `results`; `gap` counts the events that a slow client has missed.",
             )
             .body::<BatchBody>()
             .example(|| {

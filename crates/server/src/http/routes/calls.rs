@@ -46,11 +46,11 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::post("/v1/calls", "run_call", run)
             .may(Permission::CallTools, "Run a call")
             .details(
-                "Looks the tool up, checks the arguments, runs it and answers with its one \
-                 result. A tool that fails is a result, too: 200 with `is_success: false`, and a \
-                 text for the model in `feedback`. With `Accept: text/event-stream` the answer \
-                 is a stream of `progress` events and one `result`; with `Prefer: \
-                 respond-async` it is 202 at once, and the result is fetched later.",
+                "Finds the tool, validates the arguments, runs it and answers with its result. \
+                 A tool error is a result, too: 200 with `is_success: false`, and a text for \
+                 the model in `feedback`. With `Accept: text/event-stream` the answer is a \
+                 stream of `progress` events and one `result`; with `Prefer: respond-async` \
+                 the answer is 202 at once, and the result is fetched later.",
             )
             .header(
                 "Prefer",

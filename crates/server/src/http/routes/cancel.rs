@@ -43,9 +43,9 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::post("/v1/calls/{call_id}/cancel", "cancel_call", one)
             .may(Permission::CallTools, "Cancel an unfinished call")
             .details(
-                "What it did until then stays done. A call that has ended keeps its result; one \
-                 that waits for a person ends. A call that another key began is for operators \
-                 and admins.",
+                "Side effects so far are not undone. A finished call keeps its result; one \
+                 that waits for an approval ends. Only operators and admins may cancel calls \
+                 of other keys.",
             )
             .answer::<Cancelled>(200, "Whether there was something to cancel"),
         RouteSpec::post("/v1/conversations/{conversation_id}/cancel", "cancel_conversation", all)
@@ -56,10 +56,11 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
 }
 
 /// Which calls of a batch or a conversation are cancelled.
-pub(crate) const WHICH: &str = "Also those that wait for a person. A caller cancels those that its \
-                                own key began, operators and admins those of all. Those that run \
-                                on other servers count, too; a server that does not answer \
-                                within two seconds cancels them, but is not counted.";
+pub(crate) const WHICH: &str = "Including those that wait for an approval. A caller cancels \
+                                those of its own key, operators and admins those of all keys. \
+                                Calls on other servers count, too; a server that does not \
+                                answer within two seconds cancels its calls, but they are not \
+                                counted.";
 
 /// The result of a cancellation.
 #[derive(Serialize, Deserialize, JsonSchema)]

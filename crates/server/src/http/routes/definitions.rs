@@ -37,8 +37,8 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::post("/v1/definitions/validate", "validate_definition", validate)
             .may(Permission::ReadTools, "Validate a tool definition without storing it")
             .details(
-                "YAML or JSON, in any of the forms that definition files have. What is wrong is \
-                 what registering it would say.",
+                "YAML or JSON, in any of the forms that definition files have. The errors are \
+                 those that registering it would return.",
             )
             .body::<DefinitionBody>()
             .example(example)

@@ -34,13 +34,13 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::get("/v1/events", "follow_events", follow)
             .may(Permission::ReadCalls, "Subscribe to events")
             .details(
-                "A stream of server-sent events, each with an id that says nothing but which it is. A reader that comes back with \
-                 `Last-Event-ID` gets what it missed, without gap or duplicate; where some of that \
-                 is not kept, or died with a server that crashed, a `gap` event says so in its \
-                 place. Every call whose beginning was told gets its end, also after a crash. The last event is `end`, where \
-                 the server ends or the key stops working. Events are kept from the time somebody \
-                 listens to the tenant until ten minutes after the last reader was seen, or as \
-                 long as `server.events_linger` says.",
+                "A stream of server-sent events with opaque ids. A client that reconnects with \
+                 `Last-Event-ID` gets the events that it missed, without gaps or duplicates; \
+                 if some of them were not stored, or were lost in a crash, a `gap` event takes \
+                 their place. Every call whose start was published gets its end, also after a \
+                 crash. The last event is `end`, when the server shuts down or the key becomes \
+                 invalid. Events of a tenant are stored while it has a subscriber, and for \
+                 `server.events_linger` (ten minutes by default) after the last one.",
             )
             .header("Last-Event-ID", PATTERN, "the id of the last event that was received, to resume after it; `0` for all stored events")
             .query::<FollowQuery>()

@@ -63,8 +63,8 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::post("/v1/files", "upload_file", upload)
             .may(Permission::CallTools, "Upload a file")
             .details(
-                "The body is the file; its Content-Type is kept. Files and results that were cut \
-                 share a bounded room: the oldest go first.",
+                "The body is the file; its Content-Type is kept. Files and truncated results \
+                 share a storage limit: the oldest are deleted first.",
             )
             .header("X-File-Name", "", "the name of the file")
             .bytes()

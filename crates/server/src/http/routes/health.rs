@@ -28,8 +28,8 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::get("/readyz", "readyz", readyz)
             .open("Readiness: whether the server accepts calls")
             .details(
-                "Reads from the database and writes to it; what was found out holds for a second. \
-                 A full disk and a database file that was deleted or replaced are 503, with the \
+                "Reads from and writes to the database; the result is cached for a second. A \
+                 full disk, or a database file that was deleted or replaced, is 503 with the \
                  reason.",
             )
             .answer::<Health>(200, "It accepts calls")

@@ -32,10 +32,10 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::put("/v1/providers/{name}/document", "update_provider", update)
             .may(Permission::WriteTools, "Import a provider again, and get the changes")
             .details(
-                "Without `document` and `url`, from where it came. What was added and removed is \
-                 done; a tool that changed asks a person before each call, until it is accepted. So \
-                 does a new one that would send the credential to a service that did not get it \
-                 before. With `dry_run`, nothing is done.",
+                "Without `document` and `url`, the document is fetched from its original URL. \
+                 Additions and removals take effect; each call of a changed tool needs an \
+                 approval until the change is accepted, and so does a new tool that would send \
+                 the credential to another service. With `dry_run`, nothing changes.",
             )
             .body::<UpdateBody>()
             .example(|| json!({"document": "openapi: 3.0.3\ninfo: {title: Pets}\npaths: {}", "dry_run": true}))
@@ -43,9 +43,9 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::get("/v1/providers/{name}/changes", "list_changes", changes)
             .may(Permission::ReadTools, "List changed tools that wait for acceptance")
             .details(
-                "A tool of an MCP server that `quarantine` holds back: each part of it that is \
-                 another, as it was accepted and as the server declares it now. Of an imported \
-                 document, the tools that ask before they run.",
+                "For an MCP server with `quarantine`: the changed parts of each tool, as they \
+                 were accepted and as the server declares them now. For an imported document: \
+                 the tools that need approvals until they are accepted.",
             )
             .answer::<ChangesDoc>(200, "The tools, and what changed"),
         RouteSpec::post("/v1/providers/{name}/accept", "accept_changes", accept)

@@ -55,8 +55,8 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
     ]
 }
 
-const OF_OTHERS: &str = "An admin of the tenant `default` keeps the keys of all tenants: \
-                         `tenant_id` says whose.";
+const OF_OTHERS: &str = "Admins of the tenant `default` manage the keys of all tenants: \
+                         `tenant_id` names the tenant.";
 
 /// The tenant.
 #[derive(Deserialize, JsonSchema)]

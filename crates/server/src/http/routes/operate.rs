@@ -34,15 +34,16 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::get("/v1/limits", "get_limits", limits)
             .may(Permission::ReadCalls, "Get the concurrency limits and the current use")
             .details(
-                "The tenant `default`, which runs the installation, is told of all calls; any \
-                 other tenant of its own.",
+                "The tenant `default`, which runs the installation, sees the calls of all \
+                 tenants; any other tenant sees its own.",
             )
             .answer::<LimitsDoc>(200, "The limits"),
         RouteSpec::put("/v1/limits", "set_limits", set_limits)
             .may(Permission::Administer, "Change concurrency limits at runtime")
             .details(
-                "What is not named stays as it is; null takes an optional limit away. Limits are \
-                 those of this server, until it ends; windlass.yaml has those that stay.",
+                "Omitted limits stay unchanged; null removes an optional one. The change \
+                 applies to this server until it restarts; permanent limits are set in \
+                 windlass.yaml.",
             )
             .body::<LimitsBody>()
             .example(|| json!({"max_concurrent": 20, "bucket_limits": {"http": 5}}))

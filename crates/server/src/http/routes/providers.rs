@@ -43,10 +43,10 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::post("/v1/providers", "create_provider", create)
             .may(Permission::WriteTools, "Add a provider of the tenant's own, with its tools")
             .details(
-                "YAML or JSON: `identity`, `credentials_schema`, and its tools after it as further \
-                 YAML documents; or an OpenAPI or Swagger document, as `document` or from a `url`, \
-                 with a `name`. `credentials_check` names the tool and the arguments that show \
-                 whether a credential is taken.",
+                "YAML or JSON: `identity`, `credentials_schema`, and its tools after it as \
+                 further YAML documents; or an OpenAPI or Swagger document, as `document` or \
+                 from a `url`, with a `name`. `credentials_check` names a tool and arguments \
+                 that validate a credential.",
             )
             .body::<ProviderBody>()
             .example(example)
@@ -55,7 +55,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::delete("/v1/providers/{name}", "delete_provider", delete)
             .may(Permission::WriteTools, "Delete a provider of the tenant's own, with its tools")
             .details(
-                "Its credentials stay for a provider of the same name; with \
+                "Its credentials are kept for a provider of the same name; with \
                  `credentials=remove`, they are deleted, too.",
             )
             .query::<DeleteQuery>()

@@ -26,9 +26,10 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
                 "List the open questions of a background call (elicitation)",
             )
             .details(
-                "A server of tools may ask in the middle of a call: a form for a person \
+                "An MCP server may ask in the middle of a call: a form for a person \
                  (`elicitation/create`), or a message for a model (`sampling/createMessage`). \
-                 Only calls with `Prefer: respond-async` are asked; others say no at once.",
+                 Only calls with `Prefer: respond-async` can be asked; for others the request \
+                 is declined at once.",
             )
             .answer::<QuestionsDoc>(200, "The questions, by name"),
         RouteSpec::post("/v1/calls/{call_id}/answers", "answer_questions", answer)

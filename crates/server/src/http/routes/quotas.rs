@@ -22,10 +22,11 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::get("/v1/quotas", "get_quotas", show)
             .may(Permission::ReadCalls, "Get the quotas of the tenant and of this key")
             .details(
-                "Over a quota, requests and calls fail with `quota_exceeded`. Those of a minute \
-                 and of a day end with it, in UTC; the others end when something is given up. \
-                 What goes on and what is called in a minute is counted by each server for \
-                 itself, a day by all of them together. `windlass.yaml` sets them under `quotas`.",
+                "Over a quota, requests and calls fail with `quota_exceeded`. Quotas of a \
+                 minute and of a day reset with it (UTC); the others free up when something is \
+                 deleted or ends. Concurrent use and calls per minute are counted by each \
+                 server on its own, calls per day by all servers together. `windlass.yaml` \
+                 sets them under `quotas`.",
             )
             .answer::<QuotasDoc>(200, "The quotas"),
     ]

@@ -25,8 +25,8 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::get("/v1/tools", "list_tools", list)
             .may(Permission::ReadTools, "List the tools")
             .details(
-                "With `format`, the declarations as a model API wants them: only what a model \
-                 sees in this conversation, all on one page, in a stable order.",
+                "With `format`, the declarations in the format of a model API: only what a \
+                 model sees in this conversation, all on one page, in a stable order.",
             )
             .query::<ToolsQuery>()
             .answer::<ToolsDoc>(200, "A page of tools"),

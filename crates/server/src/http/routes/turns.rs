@@ -41,7 +41,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         RouteSpec::post("/v1/turns", "run_turn", run)
             .may(Permission::CallTools, "Run the tool calls of a model's message")
             .details(
-                "The body is what the model's API answered, or the message in it: Anthropic \
+                "The body is the response of the model's API, or the message in it: Anthropic \
                  Messages, OpenAI Chat Completions or Responses, Gemini. Its calls run as one \
                  batch; the answer has the messages to send to the model next, with one result \
                  for each call, in order. With `Accept: text/event-stream` the answer is a \
@@ -58,11 +58,11 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
                 "Run the tool calls of a model's message while it streams in",
             )
             .details(
-                "The body is the stream of server-sent events of the model's API, passed on as \
-                 it comes: each call begins as soon as it is complete and its turn has come. The \
+                "The body is the stream of server-sent events of the model's API, forwarded as \
+                 it arrives: each call starts as soon as it is complete and may run. The \
                  answer is a stream: the events of a batch as they happen, then `turn`. If the \
-                 body ends before the message does, calls that have begun are finished and \
-                 answered, and one that was not complete gets an error as its result.",
+                 body ends before the message does, calls that have started are finished and \
+                 answered, and an incomplete one gets an error as its result.",
             )
             .query::<TurnQuery>()
             .bytes()
