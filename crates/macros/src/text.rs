@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta, MetaNameValue};
 
-/// As in the engine's `name.rs`.
+/// As in the engine's `value/name.rs`.
 const MAX_TOOL_NAME: usize = 128;
-/// As in the engine's `duration.rs`.
+/// As in the engine's `value/duration.rs`.
 const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Checks a tool's name.

@@ -281,7 +281,7 @@ impl From<Map<String, Value>> for Facts {
 pub struct Output {
     /// The blocks, in order.
     pub content: Vec<Content>,
-    /// The result as data, where it differs from the blocks.
+    /// Structured result, where it differs from the blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Box<Value>>,
     /// Metadata about the run, for people and programs, not for the model.

@@ -13,7 +13,7 @@ pub trait CredentialSource: Send + Sync + 'static {
     /// The secrets of the tool's provider (`tool.provider`) for this caller, by
     /// field; an empty list if there are none. `credential` selects one of
     /// several by name; an unknown name is an error of the kind
-    /// [`ErrorKind::CredentialInvalid`].
+    /// [`CredentialInvalid`](crate::ErrorKind::CredentialInvalid).
     ///
     /// Secrets of the call or its agent take precedence over these.
     fn secrets<'a>(

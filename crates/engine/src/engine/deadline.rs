@@ -37,7 +37,7 @@ pub(crate) enum StopReason {
 }
 
 impl<'a> Deadline<'a> {
-    /// The call's own timeout counts, else the tool's, else the engine's.
+    /// Uses the call's own timeout, else the tool's, else the engine's.
     pub(super) fn new(
         request: &'a CallRequest,
         tool: &Tool,

@@ -15,14 +15,14 @@ use crate::tool::{Exposure, Tool, ToolSpec};
 use crate::value::name::{TenantId, ToolName};
 use crate::value::secret::Secret;
 
-/// Sessions whose tools are remembered.
+/// Maximum number of remembered sessions.
 const MAX_SESSIONS: usize = 10_000;
-/// The field of a provider's credential that is its key.
+/// The credential field that holds the API key.
 const KEY_FIELD: &str = "api_key";
 /// Maximum number of tools that a session has found.
 const MAX_ACTIVATED: usize = 1_000;
 
-/// Deferred tools that sessions have found.
+/// Deferred tools that were activated, per session.
 pub(crate) struct ActivatedTools(Mutex<SessionShares<HashSet<ToolName>>>);
 
 impl Default for ActivatedTools {
@@ -115,7 +115,7 @@ impl Engine {
         let found = session.and_then(|session| sessions.touch(session));
         let is_found =
             |tool: &Tool| found.as_ref().is_some_and(|found| found.contains(tool.name()));
-        // Where there is something to be found, there is something to find it by.
+        // The search tool is listed only if there are deferred tools.
         tools.retain(|tool| match tool.spec().exposure {
             Exposure::Direct => true,
             Exposure::Deferred => is_found(tool),

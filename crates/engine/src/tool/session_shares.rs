@@ -1,19 +1,20 @@
-//! [`SessionShares`]: what is remembered of sessions, shared by their tenants.
+//! [`SessionShares`]: bounded per-session state with fair shares between
+//! tenants.
 //!
-//! Any caller names sessions without end, so what is remembered is bounded. Where
-//! it is full, the tenant that has the most gives up the session that it used
-//! least recently: nobody pushes out what others have.
+//! Callers can make up any number of sessions, so the state is bounded. When it
+//! is full, the tenant with the most sessions loses its least recently used
+//! one: no tenant can evict the sessions of others.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::tool::groups::Session;
 use crate::value::name::TenantId;
 
-/// Something of each session.
+/// State per session.
 pub(crate) struct SessionShares<V> {
     most: usize,
     all: HashMap<Session, Share<V>>,
-    /// Those of each tenant, by when they were last used.
+    /// Sessions per tenant, by last use.
     tenants: HashMap<TenantId, BTreeMap<u64, Session>>,
     clock: u64,
 }
@@ -24,7 +25,7 @@ struct Share<V> {
 }
 
 impl<V> SessionShares<V> {
-    /// For so many sessions.
+    /// Creates the state for at most this many sessions.
     pub(crate) fn new(most: usize) -> Self {
         Self { most: most.max(1), all: HashMap::new(), tenants: HashMap::new(), clock: 0 }
     }
@@ -33,7 +34,7 @@ impl<V> SessionShares<V> {
         self.all.get(session).map(|share| &share.value)
     }
 
-    /// The same for a session that is used.
+    /// The state of a session, which counts as a use of it.
     pub(crate) fn touch(&mut self, session: &Session) -> Option<&mut V> {
         self.clock += 1;
         let share = self.all.get_mut(session)?;
@@ -44,7 +45,7 @@ impl<V> SessionShares<V> {
         Some(&mut share.value)
     }
 
-    /// What there is of a session, or `new`.
+    /// The state of a session, created by `new` if there is none.
     pub(crate) fn of(&mut self, session: &Session, new: impl FnOnce() -> V) -> &mut V {
         if self.touch(session).is_none() {
             self.make_room();
