@@ -13,10 +13,9 @@ use crate::http::document::shape;
 const TAKE_NEXT: &str = "take it from `next`";
 
 /// How many items a page has at the most.
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "usize")]
-#[schemars(inline)]
-pub(crate) struct Limit(#[schemars(range(min = 1, max = 1000))] usize);
+pub(crate) struct Limit(usize);
 
 impl Limit {
     pub(crate) const MAX: Self = Self(1_000);
@@ -40,6 +39,21 @@ impl TryFrom<usize> for Limit {
             1..=1_000 => Ok(Self(wanted)),
             _ => Err("1 to 1000".to_owned()),
         }
+    }
+}
+
+/// Written by hand: what is derived describes the `usize` that it is made from.
+impl JsonSchema for Limit {
+    fn schema_name() -> Cow<'static, str> {
+        "Limit".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({"type": "integer", "minimum": 1, "maximum": Self::MAX.0})
     }
 }
 
