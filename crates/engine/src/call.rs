@@ -75,6 +75,8 @@ pub(crate) struct RequestExtras {
     pub(crate) grace: Option<Grace>,
     /// Why the arguments could not be read, where a batch has tried.
     pub(crate) unreadable: Option<Error>,
+    /// The tool itself, whatever the registry has under its name.
+    pub(crate) pinned: Option<Arc<Tool>>,
 }
 
 impl CallRequest {
@@ -91,6 +93,15 @@ impl CallRequest {
             priority: 0,
             extras: None,
         }
+    }
+
+    /// Requests this very tool, whether or not it is registered: one that an
+    /// embedding program keeps for itself, or an earlier version of a tool. All
+    /// checks but the search by name and group apply.
+    pub fn pinned(tool: &Arc<Tool>, arguments: impl Into<Value>) -> Self {
+        let mut request = Self::new(tool.name().shared(), arguments);
+        request.extras().pinned = Some(Arc::clone(tool));
+        request
     }
 
     /// Sets the caller and the context of the call.
@@ -242,6 +253,10 @@ impl CallRequest {
 
     pub(crate) fn own_grace(&self) -> Option<&Grace> {
         self.extras.as_ref()?.grace.as_ref()
+    }
+
+    pub(crate) fn own_tool(&self) -> Option<&Arc<Tool>> {
+        self.extras.as_ref()?.pinned.as_ref()
     }
 
     pub(crate) fn unreadable(&self) -> Option<&Error> {

@@ -45,6 +45,7 @@ mod reliability;
 mod scalar;
 mod schema;
 mod tree_builder;
+mod workflow;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -81,7 +82,7 @@ pub struct Definition {
     /// Whether its schemas were written elsewhere, in the form of a model API
     /// or protocol.
     of_others: bool,
-    settings: BTreeMap<String, Position>,
+    settings: SettingPlaces,
     notes: Vec<Lint>,
     /// Whether its schemas were already checked.
     pub(crate) checked: bool,
@@ -111,9 +112,7 @@ impl Definition {
     /// Line and column of a setting of the entry (`tools/0` for an item of a
     /// list), or of the tool if that is not known.
     pub fn setting_at(&self, key: &str) -> (u32, u32) {
-        let Position { line, column } =
-            self.settings.get(key).copied().unwrap_or_else(|| self.at());
-        (line, column)
+        self.settings.get(key).unwrap_or((self.line, self.column))
     }
 
     /// Position of a parameter, or of the tool if that is not known.
@@ -139,11 +138,64 @@ impl From<ToolSpec> for Definition {
     /// A tool without a file, such as an imported one.
     fn from(spec: ToolSpec) -> Self {
         let Position { line, column } = Position::START;
-        let (places, settings) = (BTreeMap::new(), BTreeMap::new());
+        let (places, settings) = (BTreeMap::new(), SettingPlaces::default());
         let (presets, notes) = (Vec::new(), Vec::new());
         let (of_others, checked) = (false, false);
         Self { spec, presets, line, column, places, settings, of_others, notes, checked }
     }
+}
+
+/// Positions of the settings of an entry, and of the values within them:
+/// `tools/0`, `steps/a/with/query`.
+#[derive(Clone, Default)]
+pub(crate) struct SettingPlaces(BTreeMap<String, Position>);
+
+impl SettingPlaces {
+    /// Line and column of a setting. Of a value whose own place is not known,
+    /// that of the innermost setting around it.
+    pub(crate) fn get(&self, key: &str) -> Option<(u32, u32)> {
+        let mut key = key;
+        loop {
+            if let Some(Position { line, column }) = self.0.get(key) {
+                return Some((*line, *column));
+            }
+            key = key.rsplit_once('/')?.0;
+        }
+    }
+
+    /// Notes the place of a setting, and of the items of a list.
+    fn note(&mut self, key: &str, node: &Node) {
+        self.0.insert(key.to_owned(), node.at);
+        if let NodeValue::List(items) = &node.data {
+            let items = items.iter().enumerate();
+            self.0.extend(items.map(|(index, item)| (format!("{key}/{index}"), item.at)));
+        }
+    }
+
+    /// Notes the places of a setting and of every value in it.
+    fn note_all(&mut self, key: &str, node: &Node) {
+        self.0.insert(key.to_owned(), node.at);
+        match &node.data {
+            NodeValue::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.note_all(&format!("{key}/{index}"), item);
+                }
+            }
+            NodeValue::Map(entries) => {
+                for entry in entries {
+                    let key = format!("{key}/{}", entry.key);
+                    self.note_all(&key, &entry.value);
+                    self.0.insert(key, entry.at);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The most similar known word, for a suggestion.
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    reader::nearest(word, known)
 }
 
 /// Checks whether the engine accepts a schema for the arguments of a tool.

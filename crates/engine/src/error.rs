@@ -8,6 +8,7 @@
 mod kind;
 pub(crate) mod phrase;
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
@@ -41,7 +42,19 @@ struct ErrorInner {
     retry_after: Option<Duration>,
     metadata: Facts,
     effect: Effect,
+    flaws: Vec<SettingFlaw>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+/// A mistake in a setting of a definition's entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingFlaw {
+    /// The setting; values within it by their keys and indices: `steps/a/with`.
+    pub key: Cow<'static, str>,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub hint: String,
 }
 
 /// What is known about the effect of a failed call.
@@ -66,6 +79,7 @@ impl Error {
             retry_after: None,
             metadata: Facts::default(),
             effect: Effect::Unsaid,
+            flaws: Vec::new(),
             source: None,
         }))
     }
@@ -89,6 +103,21 @@ impl Error {
         let mut error = Self::new(ErrorKind::InvalidArguments, message);
         error.inner().violations = violations;
         error
+    }
+
+    /// A definition with these mistakes; loading reports each at its line.
+    pub fn invalid_definition(flaws: Vec<SettingFlaw>) -> Self {
+        let texts: Vec<String> =
+            flaws.iter().map(|flaw| format!("{}: {}", flaw.key, flaw.message)).collect();
+        let mut error = Self::new(ErrorKind::InvalidDefinition, texts.join("; "));
+        error.inner().flaws = flaws;
+        error
+    }
+
+    /// The mistakes in the settings of a definition, where they are known one
+    /// by one.
+    pub fn flaws(&self) -> &[SettingFlaw] {
+        &self.0.flaws
     }
 
     /// Sets the feedback for the model, replacing the kind's default: one text

@@ -109,7 +109,7 @@ pub use call::grace::Grace;
 pub use call::{Call, CallRequest, CallResult, ResultView};
 pub use definition::load::{FolderWatch, LoadReport, WatchOptions};
 pub use engine::{Batch, Engine, EngineBuilder, Settings};
-pub use error::{Error, ErrorKind, KindInfo, Violation};
+pub use error::{Error, ErrorKind, KindInfo, SettingFlaw, Violation};
 pub use hook::Hook;
 pub use journal::event::{CallInfo, Emitter, Event, EventBody, QueueEvent, Subscription};
 pub use journal::record::{

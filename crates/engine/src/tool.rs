@@ -330,6 +330,12 @@ impl ToolBuilder {
         self
     }
 
+    /// The tool by itself, without registering it: see
+    /// [`CallRequest::pinned`](crate::CallRequest::pinned).
+    pub fn build(self, source: &str) -> Result<Arc<Tool>, Error> {
+        Tool::compile(self, source.into(), None).map(Arc::new)
+    }
+
     /// Sets the description that the model reads.
     #[must_use]
     pub fn description(self, description: impl Into<Text>) -> Self {

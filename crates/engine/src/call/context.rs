@@ -130,6 +130,19 @@ impl Context {
         })
     }
 
+    /// The context for calls of a workflow's step: `run` is the run of the
+    /// workflow, and `place` the step within it.
+    #[must_use]
+    pub fn for_step(&self, run: &str, place: &str) -> Self {
+        let caller = Caller {
+            caller_id: Some(place.into()),
+            caller_type: CallerType::WorkflowNode,
+            workflow: Some(run.into()),
+            ..Caller::clone(&self.caller)
+        };
+        Self { caller: Arc::new(caller), ..self.clone() }
+    }
+
     /// Sets the agent on whose behalf the calls are made.
     #[must_use]
     pub fn agent(mut self, agent: Arc<Agent>) -> Self {

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Definition;
 use super::agent;
 use super::node::{Node, NodeValue, Position};
 use super::preset;
 use super::reader::{self, FaultReport, MapFields};
 use super::reliability;
 use super::schema::{self, Dialect};
+use super::workflow;
+use super::{Definition, SettingPlaces};
 use crate::tool::{Approval, Behaviour, Category, Exposure, Kind, ToolSpec};
 use crate::value::name::ToolName;
 
@@ -47,9 +48,8 @@ pub(super) struct ToolDraft {
     pub(super) places: BTreeMap<String, Position>,
     /// Whether its schemas were written elsewhere.
     pub(super) of_others: bool,
-    /// Position of each setting of the entry, with items of lists by index:
-    /// `tools/0`.
-    pub(super) settings: BTreeMap<String, Position>,
+    /// Position of each setting of the entry.
+    pub(super) settings: SettingPlaces,
 }
 
 impl ToolDraft {
@@ -65,7 +65,7 @@ impl ToolDraft {
             ToolName::new(&text).map_err(|error| report.add(node.at, error.message())).ok()
         });
         let name = read.or_else(|| ToolName::new("unnamed").ok())?;
-        let (places, settings) = (BTreeMap::new(), BTreeMap::new());
+        let (places, settings) = (BTreeMap::new(), SettingPlaces::default());
         Some(Self { spec: ToolSpec::new(name), at, places, of_others: false, settings })
     }
 
@@ -83,6 +83,9 @@ impl ToolDraft {
         fields.finish(report);
         if self.spec.kind == Kind::Agent {
             agent::complete(&mut self.spec);
+        }
+        if self.spec.kind == Kind::Workflow {
+            workflow::complete(&mut self.spec);
         }
         let Position { line, column } = self.at;
         let notes = report.take_notes();
@@ -147,9 +150,12 @@ pub(super) fn read_kind(
     };
     if spec.kind == Kind::Agent {
         for key in ["model", "tools", "groups"] {
-            fields.get(key).into_iter().for_each(|node| note_place(key, node, settings));
+            fields.get(key).into_iter().for_each(|node| settings.note(key, node));
         }
         agent::read(fields, spec, report);
+    }
+    if spec.kind == Kind::Workflow {
+        workflow::read(fields, spec, settings, report);
     }
 }
 
@@ -166,26 +172,17 @@ fn kind_named(node: &Node, what: &str, report: &mut FaultReport<'_>) -> Option<N
     reader::choice(node, what, &KINDS, report)
 }
 
-/// Records the position of a setting, and of the items of a list.
-fn note_place(key: &str, node: &Node, places: &mut BTreeMap<String, Position>) {
-    places.insert(key.to_owned(), node.at);
-    if let NodeValue::List(items) = &node.data {
-        let items = items.iter().enumerate();
-        places.extend(items.map(|(index, item)| (format!("{key}/{index}"), item.at)));
-    }
-}
-
 fn add_settings(
     node: &Node,
     key: &str,
     spec: &mut ToolSpec,
-    places: &mut BTreeMap<String, Position>,
+    places: &mut SettingPlaces,
     report: &mut FaultReport<'_>,
 ) {
     match &node.data {
         NodeValue::Map(entries) => {
             for entry in entries {
-                note_place(&entry.key, &entry.value, places);
+                places.note(&entry.key, &entry.value);
                 spec.entry.config.insert(entry.key.clone(), entry.value.to_json());
             }
         }
@@ -216,7 +213,10 @@ fn read_common(fields: &mut MapFields<'_>, spec: &mut ToolSpec, report: &mut Fau
     if let Some(node) = fields.get("tags") {
         spec.tags = reader::texts(node, "tags", report).unwrap_or_default();
     }
-    if let Some(node) = fields.get("output") {
+    // The `output` of a workflow is what it returns, not a schema.
+    if spec.kind != Kind::Workflow
+        && let Some(node) = fields.get("output")
+    {
         spec.output = Some(schema::read(node, Dialect::Short, report));
     }
     if let Some(node) = fields.get("behaviour") {

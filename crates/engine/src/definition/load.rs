@@ -18,10 +18,10 @@ use crate::call::Call;
 use crate::call::content::Output;
 use crate::definition::{
     Definition, FolderWalk, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec,
-    list_files, parse_all,
+    SettingPlaces, list_files, parse_all,
 };
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, SettingFlaw};
 use crate::journal::event::EventBody;
 use crate::tool::executor::{BoxFuture, Executor};
 use crate::tool::registry::{Conflict, SourceTools};
@@ -174,9 +174,11 @@ impl Engine {
         let tools = in_parallel(parsed.tools, |definition| {
             let name = definition.spec.name.clone();
             let place = ToolLocation { line: definition.line, column: definition.column };
+            let settings = definition.settings.clone();
             let tool = self
                 .bind(definition)
-                .and_then(|builder| Tool::compile(builder, Arc::clone(&source), owner.cloned()));
+                .and_then(|builder| Tool::compile(builder, Arc::clone(&source), owner.cloned()))
+                .map_err(|error| place.errors(&source, &error, &settings));
             (name, place, tool)
         });
         for (name, place, tool) in tools {
@@ -188,9 +190,9 @@ impl Engine {
                     own.tools.push(Arc::new(tool));
                     compiled.places.push((name, place));
                 }
-                Err(error) => {
+                Err(errors) => {
                     own.kept.push(name);
-                    compiled.errors.push(place.error(&source, &error));
+                    compiled.errors.extend(errors);
                 }
             }
         }
@@ -268,6 +270,25 @@ struct ToolLocation {
 impl ToolLocation {
     fn error(self, source: &Source, error: &Error) -> LoadError {
         self.says(source, error.message().to_owned())
+    }
+
+    /// Every mistake of the definition at its own place.
+    fn errors(
+        self,
+        source: &Source,
+        error: &Error,
+        settings: &SettingPlaces,
+    ) -> Vec<LoadError> {
+        let flaw = |flaw: &SettingFlaw| {
+            let (line, column) = settings.get(&flaw.key).unwrap_or((self.line, self.column));
+            let hint = Some(flaw.hint.clone()).filter(|hint| !hint.is_empty());
+            let message = flaw.message.clone();
+            LoadError { file: source.to_string(), line, column, message, hint }
+        };
+        match error.flaws() {
+            [] => vec![self.error(source, error)],
+            flaws => flaws.iter().map(flaw).collect(),
+        }
     }
 
     fn note(self, source: &Source, tool: &ToolName, unchecked: &str) -> LoadError {

@@ -1,5 +1,7 @@
 //! Finds the tool of a call.
 
+use std::sync::Arc;
+
 use crate::call::CallRequest;
 use crate::error::{Error, ErrorKind};
 use crate::tool::groups::{Groups, Session};
@@ -12,6 +14,9 @@ pub(crate) fn resolve(
     groups: &Groups,
     request: &CallRequest,
 ) -> Result<FoundTool, Error> {
+    if let Some(tool) = request.own_tool() {
+        return Ok(FoundTool::from_inner(Arc::clone(tool)));
+    }
     let tenant = &request.context.caller.tenant;
     let tool = registry
         .find(tenant, &request.tool)
