@@ -77,6 +77,8 @@ pub(crate) struct RequestExtras {
     pub(crate) unreadable: Option<Error>,
     /// The tool itself, whatever the registry has under its name.
     pub(crate) pinned: Option<Arc<Tool>>,
+    /// Maximum size of the result, whatever the tool's and the engine's.
+    pub(crate) max_output_bytes: Option<usize>,
 }
 
 impl CallRequest {
@@ -175,6 +177,14 @@ impl CallRequest {
         self
     }
 
+    /// Sets the size up to which the result stays whole, in place of the tool's
+    /// and the engine's: for programs that take more than a model.
+    #[must_use]
+    pub fn max_output_bytes(mut self, bytes: usize) -> Self {
+        self.extras().max_output_bytes = Some(bytes);
+        self
+    }
+
     /// Selects one of several credentials of the tool's provider.
     #[must_use]
     pub fn credential(mut self, name: impl Into<Arc<str>>) -> Self {
@@ -253,6 +263,10 @@ impl CallRequest {
 
     pub(crate) fn own_grace(&self) -> Option<&Grace> {
         self.extras.as_ref()?.grace.as_ref()
+    }
+
+    pub(crate) fn own_max_output(&self) -> Option<usize> {
+        self.extras.as_ref()?.max_output_bytes
     }
 
     pub(crate) fn own_tool(&self) -> Option<&Arc<Tool>> {

@@ -63,7 +63,7 @@ pub use provider::{CredentialCheck, CredentialField, CredentialKind, ProviderSpe
 
 use self::node::{Node, NodeValue, Position};
 use self::reader::FaultReport;
-use crate::error::Error;
+use crate::error::{Error, Violation};
 use crate::tool::executor::Executor;
 use crate::tool::{LazySchema, Preset, Schema, ToolBuilder, ToolSpec};
 
@@ -201,6 +201,21 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 /// Checks whether the engine accepts a schema for the arguments of a tool.
 pub fn check_schema(schema: &Value) -> Result<(), Error> {
     LazySchema::check(schema).map(drop)
+}
+
+/// A compiled schema, for values other than arguments.
+pub struct ValueSchema(Schema);
+
+impl ValueSchema {
+    /// Compiles a schema. It is bounded like those of tools.
+    pub fn compile(schema: &Value) -> Result<Self, Error> {
+        Schema::compile(schema).map(Self)
+    }
+
+    /// All violations of a value.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        self.0.violations(value)
+    }
 }
 
 /// Whether a value is valid for a schema; `false` if the schema is invalid.

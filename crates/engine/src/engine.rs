@@ -200,8 +200,8 @@ impl Engine {
             }))
             .await;
         let answer = self.settle(&mut attempts, ran).await?;
-        let output =
-            stage::convert(&call, answer, settings.max_output_bytes, self.records()).await?;
+        let most = settings.max_output_bytes;
+        let output = stage::convert(request, &call, answer, most, self.records()).await?;
         cache.put(&call, open, &output);
         Ok(output)
     }

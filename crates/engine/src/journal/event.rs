@@ -304,6 +304,13 @@ pub struct Emitter {
 }
 
 impl Emitter {
+    /// Reports progress that is built only if somebody listens.
+    pub fn emit_with(&self, progress: impl FnOnce() -> Content) {
+        if self.bus.is_heard() {
+            self.emit(progress());
+        }
+    }
+
     /// Reports progress.
     pub fn emit(&self, progress: impl Into<Content>) {
         if self.bus.is_heard()

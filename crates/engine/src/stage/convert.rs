@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Outcome;
-use crate::call::Call;
+use crate::call::{Call, CallRequest};
 use crate::call::content::{Body, Content, Facts, Output, Payload, Truncated};
 use crate::error::{Error, ErrorKind};
 use crate::journal::record::RecordStore;
@@ -23,6 +23,7 @@ const NOTICE_BYTES: usize = 400;
 /// Converts the output for the caller. The result of an earlier call has
 /// already been converted.
 pub(crate) async fn convert(
+    request: &CallRequest,
     call: &Call,
     answer: Outcome,
     max_bytes: usize,
@@ -33,7 +34,8 @@ pub(crate) async fn convert(
         Outcome::Earlier(output) => return Ok(output),
     };
     check(call, &output)?;
-    let max_bytes = call.tool.spec().max_output_bytes.unwrap_or(max_bytes);
+    let own = request.own_max_output().or(call.tool.spec().max_output_bytes);
+    let max_bytes = own.unwrap_or(max_bytes);
     if output_size(&output, max_bytes) <= max_bytes {
         return Ok(Arc::new(output));
     }

@@ -19,6 +19,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         "ms" => 0.001,
         "m" | "min" => 60.0,
         "h" => 3600.0,
+        "d" => 86_400.0,
         _ => return Err(format!("`{text}` is not a duration; write 30s, 500ms, 2m or 1h")),
     };
     let number: f64 =
