@@ -56,6 +56,7 @@ const GROUPS: &[Group] = &[
     ("turn", agents::turn),
     ("agents", agents::many),
     ("search", search::run),
+    ("search-live", search::live),
     ("mcp", mcp::run),
 ];
 

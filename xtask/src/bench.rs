@@ -4,6 +4,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use crate::bfcl;
 use crate::mcp::Programs;
 use crate::run::{cargo, must};
 
@@ -32,6 +33,9 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     bench.args(&arguments);
     if wants("mcp") {
         Programs::installed()?.tell(&mut bench);
+    }
+    if wants("search-live") {
+        bfcl::tell(&mut bench)?;
     }
     must(&mut bench)
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask`: development tasks of this repository.
 
 mod bench;
+mod bfcl;
 mod chaos;
 mod clients;
 mod conformance;

@@ -1,12 +1,11 @@
 //! Third-party MCP programs for tests, installed once under `target`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
 
-use crate::run::{must, root};
+use crate::run::{must, once, root};
 
 /// npm packages. Node itself is one of them: the suite needs a newer one than many
 /// machines have.
@@ -121,22 +120,4 @@ fn npm(place: &Path) -> Command {
     let mut command = Command::new("npm");
     command.args(["install", "--no-audit", "--no-fund", "--silent", "--prefix"]).arg(place);
     command
-}
-
-/// Does something unless it was done for the same packages.
-fn once(
-    place: &Path,
-    packages: &[&str],
-    install: impl FnOnce() -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let stamp = place.join("installed");
-    let wanted = packages.join("\n");
-    if fs::read_to_string(&stamp).is_ok_and(|known| known == wanted) {
-        return Ok(());
-    }
-    println!("installing {} below {}", packages.join(", "), place.display());
-    fs::create_dir_all(place)?;
-    install()?;
-    fs::write(stamp, wanted)?;
-    Ok(())
 }

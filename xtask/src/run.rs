@@ -1,5 +1,6 @@
 //! Runs other programs from the root of the workspace.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,4 +46,22 @@ pub(crate) fn watched(
         }
     }
     Ok(child.wait()?.success())
+}
+
+/// Does something unless it was done for the same packages.
+pub(crate) fn once(
+    place: &Path,
+    packages: &[&str],
+    install: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let stamp = place.join("installed");
+    let wanted = packages.join("\n");
+    if fs::read_to_string(&stamp).is_ok_and(|known| known == wanted) {
+        return Ok(());
+    }
+    println!("installing {} below {}", packages.join(", "), place.display());
+    fs::create_dir_all(place)?;
+    install()?;
+    fs::write(stamp, wanted)?;
+    Ok(())
 }

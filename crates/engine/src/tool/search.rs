@@ -23,9 +23,9 @@ pub(crate) use finder::Finder;
 
 use crate::tool::{Tool, ToolSpec};
 use crate::value::text::Text;
-use query::{QueryWord, query_words};
+use query::{Query, QueryWord};
 use spelling::Lexicon;
-use words::{is_stop_word, tokens};
+use words::{is_stop_word, quotations, tokens};
 
 /// Usual constants of BM25.
 const K1: f32 = 1.2;
@@ -34,6 +34,10 @@ const B: f32 = 0.75;
 const NAME: f32 = 3.0;
 const ABOUT: f32 = 1.0;
 const PARAMETER: f32 = 0.5;
+/// Weight of what a description quotes, against its other words: an example, mostly.
+const EXAMPLE: f32 = 0.3;
+/// Bonus for two words of a query that follow each other in a tool's name, too.
+const PAIR: f32 = 0.5;
 /// Maximum depth of nested parameters.
 const MAX_DEPTH: usize = 4;
 
@@ -43,6 +47,8 @@ pub struct ToolIndex {
     lexicon: Lexicon,
     /// Indexed by the term ids of the lexicon.
     terms: Vec<Term>,
+    /// The tools in whose names two terms follow each other.
+    pairs: HashMap<(u32, u32), Vec<u32>>,
 }
 
 /// A stemmed term.
@@ -77,8 +83,9 @@ impl ToolIndex {
             let with = term.tools.len() as f32;
             term.rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
         }
+        let pairs = pairs(&tools, &mut lexicon);
         lexicon.close();
-        Self { tools, lexicon, terms }
+        Self { tools, lexicon, terms, pairs }
     }
 
     /// The matching tools with their scores, best first.
@@ -100,7 +107,8 @@ impl ToolIndex {
         let mut scores = vec![0.0; self.tools.len()];
         // Per tool, the best of the terms that stand for a word.
         let mut best = vec![0.0; self.tools.len()];
-        for QueryWord { own, terms } in query_words(query, &self.lexicon) {
+        let query = Query::new(query, &self.lexicon);
+        for QueryWord { own, terms } in query.words {
             let own_rarity = own.map(|term| self.terms[term as usize].rarity);
             for (term, counts) in &terms {
                 let Term { rarity, tools } = &self.terms[*term as usize];
@@ -117,6 +125,13 @@ impl ToolIndex {
                 }
             }
         }
+        for pair in query.pairs {
+            let rarity = |term: u32| self.terms[term as usize].rarity;
+            let bonus = PAIR * (rarity(pair.0) + rarity(pair.1)) / 2.0;
+            for at in self.pairs.get(&pair).into_iter().flatten() {
+                scores[*at as usize] += bonus;
+            }
+        }
         scores
     }
 }
@@ -125,11 +140,31 @@ impl ToolIndex {
 fn count(tool: &Tool, lexicon: &mut Lexicon) -> HashMap<u32, f32> {
     let mut counted = HashMap::new();
     texts(tool, &mut |text, weight| {
-        for word in tokens(text).iter().filter(|word| !is_stop_word(word)) {
-            *counted.entry(lexicon.intern(word)).or_default() += weight;
+        for (part, quoted) in quotations(text) {
+            let weight = if quoted { weight * EXAMPLE } else { weight };
+            for word in tokens(part).iter().filter(|word| !is_stop_word(word)) {
+                *counted.entry(lexicon.intern(word)).or_default() += weight;
+            }
         }
     });
     counted
+}
+
+/// The pairs of terms that follow each other in the names of tools.
+fn pairs(tools: &[Arc<Tool>], lexicon: &mut Lexicon) -> HashMap<(u32, u32), Vec<u32>> {
+    let mut pairs: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
+    for (at, tool) in tools.iter().enumerate() {
+        let words = tokens(tool.name().as_str());
+        let words = words.iter().filter(|word| !is_stop_word(word));
+        let terms: Vec<u32> = words.map(|word| lexicon.intern(word)).collect();
+        for pair in terms.windows(2) {
+            let known = pairs.entry((pair[0], pair[1])).or_default();
+            if known.last() != Some(&(at as u32)) {
+                known.push(at as u32);
+            }
+        }
+    }
+    pairs
 }
 
 /// All texts about a tool with their weights.

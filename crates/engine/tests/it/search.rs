@@ -121,6 +121,48 @@ fn synonyms_of_the_trade_find_the_tool_but_its_own_words_come_first() {
     }
 }
 
+#[test]
+fn arguments_count_less_than_what_is_asked() {
+    let things = ("list_todos", "Lists what is on a to-do list.", "列出待办事项。");
+    let events = ("find_events", "Concerts and other events of a town.", "查找城市的活动。");
+    let units = ("convert_units", "Converts °C into °F, and L into gal.", "单位换算。");
+    let files = ("list_files", "Lists the files of a drive.", "列出文件。");
+    let tools = TOOLS.into_iter().chain([things, events, units, files]).map(tool);
+    let engine = tools.fold(Engine::builder(), EngineBuilder::tool).build().unwrap();
+    let index = ToolIndex::new(engine.registry().list());
+    for (question, right) in [
+        ("translate the text 'cancel the booking of my flight' please", "translate_text"),
+        ("把“取消机票预订”翻译成英文", "translate_text"),
+        (
+            "send https://weather.example/forecast/weather/flight/booking to Ada by mail",
+            "send_mail",
+        ),
+        ("is there something to do in my town", "find_events"),
+        ("list drive c", "list_files"),
+    ] {
+        let found = index.find(question);
+        assert_eq!(found[0].0.name().as_str(), right, "{question}");
+    }
+    // A description's examples count less than what it says.
+    let about = ["Renames a file, such as 'weather report'.", "Prints the weather report."];
+    let tools = [("a_file", about[0], "文件"), ("print_it", about[1], "打印")].map(tool);
+    let engine = tools.into_iter().fold(Engine::builder(), EngineBuilder::tool).build().unwrap();
+    let index = ToolIndex::new(engine.registry().list());
+    let scores: Vec<f32> = index.find("weather report").iter().map(|(_, score)| *score).collect();
+    assert!(scores.len() == 2 && scores[1] < 0.8 * scores[0], "{scores:?}");
+}
+
+#[test]
+fn words_that_follow_each_other_find_the_name_in_which_they_do() {
+    let about = "It is done with flights.";
+    let tools = ["book_flight", "flight_book"].map(|name| tool((name, about, about)));
+    let engine = tools.into_iter().fold(Engine::builder(), EngineBuilder::tool).build().unwrap();
+    let index = ToolIndex::new(engine.registry().list());
+    for (question, right) in [("book a flight", "book_flight"), ("my flight book", "flight_book")] {
+        assert_eq!(index.find(question)[0].0.name().as_str(), right, "{question}");
+    }
+}
+
 /// The share of questions whose right tool is among the first five, in per cent,
 /// over functions that nobody here wrote. The bench measures more.
 #[needs_shared]

@@ -4,13 +4,27 @@ use std::collections::HashSet;
 
 use super::spelling::{Lexicon, MAX_SLIPS};
 use super::synonyms;
-use super::words::{is_light, is_stop_word, stem, tokens};
+use super::words::{MAX_WORDS, is_light, is_path, is_stop_word, quotations, stem, tokens};
 
 /// Weights of filler words, numbers, synonyms, and corrected spellings.
 const LIGHT: f32 = 0.3;
 const NUMBER: f32 = 0.5;
 const SYNONYM: f32 = 0.3;
 const SLIP: f32 = 0.7;
+/// Weights of words in quotation marks and of parts of paths and addresses: they are
+/// rather arguments than what a tool is about.
+const QUOTED: f32 = 0.5;
+const PATH: f32 = 0.3;
+/// Weights of two words that are one in the index, and of such stop words.
+const JOINED: f32 = 0.7;
+const JOINED_STOP: f32 = 0.2;
+
+/// A query, by the terms of an index.
+pub(super) struct Query {
+    pub(super) words: Vec<QueryWord>,
+    /// Terms that follow each other.
+    pub(super) pairs: HashSet<(u32, u32)>,
+}
 
 /// A word of a query: the terms that stand for it. A tool is scored by the best
 /// of them.
@@ -21,26 +35,62 @@ pub(super) struct QueryWord {
     pub(super) terms: Vec<(u32, f32)>,
 }
 
-/// The words of a query.
-pub(super) fn query_words(question: &str, lexicon: &Lexicon) -> Vec<QueryWord> {
-    let tokens = tokens(question);
-    let joined = tokens.windows(2).filter_map(|pair| {
-        let joined = pair.concat();
-        // `to do` finds `todo`.
-        lexicon.has(&joined).then_some(joined)
-    });
-    let words = tokens.iter().filter(|word| !is_stop_word(word)).cloned().chain(joined);
+impl Query {
+    pub(super) fn new(question: &str, lexicon: &Lexicon) -> Self {
+        let tokens = weighted_tokens(question);
+        let said = tokens.iter().filter(|(word, _)| !is_stop_word(word));
+        let known: Vec<u32> =
+            said.clone().filter_map(|(word, _)| lexicon.term(&stem(word))).collect();
+        let pairs = known.windows(2).map(|pair| (pair[0], pair[1])).collect();
+        let mut words: Vec<(String, f32)> = said.cloned().chain(joined(&tokens, lexicon)).collect();
+        // A word that is said twice counts as where it counts most.
+        words.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Self { words: query_words(words, lexicon), pairs }
+    }
+}
+
+/// The tokens of a query, weighted by where they stand.
+fn weighted_tokens(question: &str) -> Vec<(String, f32)> {
+    let mut weighted = Vec::new();
+    for (part, quoted) in quotations(question) {
+        for word in part.split_whitespace() {
+            let weight = match () {
+                () if quoted => QUOTED,
+                () if is_path(word) => PATH,
+                () => 1.0,
+            };
+            weighted.extend(tokens(word).into_iter().map(|token| (token, weight)));
+            if weighted.len() >= MAX_WORDS {
+                return weighted;
+            }
+        }
+    }
+    weighted
+}
+
+/// Pairs of tokens that are one word in the index: `to do` finds `todo`.
+fn joined(tokens: &[(String, f32)], lexicon: &Lexicon) -> impl Iterator<Item = (String, f32)> {
+    tokens.windows(2).filter_map(|pair| {
+        let [(first, _), (second, _)] = pair else { return None };
+        let joined = [first.as_str(), second].concat();
+        let stop = is_stop_word(first) && is_stop_word(second);
+        lexicon.has(&joined).then_some((joined, if stop { JOINED_STOP } else { JOINED }))
+    })
+}
+
+/// The terms of each word.
+fn query_words(words: Vec<(String, f32)>, lexicon: &Lexicon) -> Vec<QueryWord> {
     let (mut seen, mut slips) = (HashSet::new(), 0);
     let mut query_words = Vec::new();
-    for word in words {
+    for (word, weight) in words {
         let stem = stem(&word);
         if !seen.insert(stem.clone()) {
             continue;
         }
         let counts = match () {
-            () if is_light(&word) => LIGHT,
-            () if word.contains(|c: char| c.is_ascii_digit()) => NUMBER,
-            () => 1.0,
+            () if is_light(&word) => LIGHT * weight,
+            () if word.contains(|c: char| c.is_ascii_digit()) => NUMBER * weight,
+            () => weight,
         };
         let mut terms = Vec::new();
         let own = lexicon.term(&stem);

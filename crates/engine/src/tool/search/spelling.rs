@@ -1,4 +1,5 @@
-//! Spelling correction: typos, and words that were joined or split.
+//! Spelling correction: typos, words that were joined or split, and other words of
+//! the same family.
 
 use std::collections::HashMap;
 
@@ -18,6 +19,10 @@ const LONG: usize = 8;
 const MAX_NEAR: usize = 4;
 /// Minimum length of a part when splitting a joined word.
 const SHORTEST_PART: usize = 3;
+/// What two words of a family begin with: so many letters, and such a share of the
+/// longer one.
+const FAMILY: usize = 5;
+const FAMILY_SHARE: f32 = 0.6;
 
 /// A word of the index, as spelled.
 struct Spelling {
@@ -87,8 +92,8 @@ impl Lexicon {
         }
     }
 
-    /// The stems of the likely intended words: the nearest ones, or the two
-    /// that were joined.
+    /// The stems of the likely intended words: the nearest ones, the two that were
+    /// joined, or the family.
     pub(super) fn meant(&self, word: &str) -> Vec<&str> {
         if !can_slip(word) {
             return Vec::new();
@@ -107,15 +112,31 @@ impl Lexicon {
             })
             .collect();
         near.sort_unstable_by(|a, b| (a.0, a.1, &a.2.text).cmp(&(b.0, b.1, &b.2.text)));
-        let Some((nearest, ..)) = near.first() else { return self.torn(word) };
+        let Some((nearest, ..)) = near.first() else {
+            let torn = self.torn(word);
+            return if torn.is_empty() { self.family(word, length) } else { torn };
+        };
         let nearest = *nearest;
-        let mut stems: Vec<&str> = Vec::new();
-        for (_, _, other) in near.iter().filter(|(distance, ..)| *distance == nearest) {
-            if stems.len() < MAX_NEAR && !stems.contains(&&*other.stem) {
-                stems.push(&other.stem);
-            }
-        }
-        stems
+        few(near
+            .iter()
+            .filter(|(distance, ..)| *distance == nearest)
+            .map(|(.., other)| &*other.stem))
+    }
+
+    /// The words that begin like this one for longest.
+    fn family(&self, word: &str, length: usize) -> Vec<&str> {
+        let mut akin: Vec<(usize, &Spelling)> = (self.spellings.iter())
+            .map(|other| (shared(word, &other.text), other))
+            .filter(|(shared, other)| {
+                *shared >= FAMILY
+                    && *shared as f32 >= FAMILY_SHARE * length.max(other.length) as f32
+            })
+            .collect();
+        akin.sort_unstable_by(|a, b| {
+            (b.0, a.1.length, &a.1.text).cmp(&(a.0, b.1.length, &b.1.text))
+        });
+        let most = akin.first().map_or(0, |(shared, _)| *shared);
+        few(akin.iter().filter(|(shared, _)| *shared == most).map(|(_, other)| &*other.stem))
     }
 
     /// Splits a joined word into two known words.
@@ -130,6 +151,22 @@ impl Lexicon {
             .find_map(|(first, second)| Some(vec![stem_of(first)?, stem_of(second)?]))
             .unwrap_or_default()
     }
+}
+
+/// The first few of these stems, without repetitions.
+fn few<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut stems = Vec::new();
+    for stem in all {
+        if stems.len() < MAX_NEAR && !stems.contains(&stem) {
+            stems.push(stem);
+        }
+    }
+    stems
+}
+
+/// The number of letters that two words begin with.
+fn shared(a: &str, b: &str) -> usize {
+    a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count()
 }
 
 /// Whether a word is a candidate for correction: long enough, and only letters.
@@ -166,6 +203,7 @@ mod tests {
             assert!(lexicon.meant(slip).contains(&stem(meant).as_str()), "{slip}");
         }
         assert_eq!(lexicon.meant("weatherforecast"), [stem("weather"), stem("forecast")]);
+        assert_eq!(lexicon.meant("repositorium"), [stem("repository")]);
         for strange in ["xyzzy", "qqqqqqqq", "abc", "12345", "天气", "", &"a".repeat(1_000_000)] {
             assert_eq!(lexicon.meant(strange), [""; 0], "{strange}");
         }

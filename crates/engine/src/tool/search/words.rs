@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 /// Stop words, dropped from tools and queries.
 const STOP: &[&str] = &[
     "a", "about", "all", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "could",
-    "did", "do", "does", "each", "find", "for", "from", "get", "give", "had", "has", "have", "how",
-    "i", "if", "in", "into", "is", "it", "its", "know", "let", "like", "may", "me", "might",
-    "must", "my", "need", "no", "not", "of", "on", "or", "our", "please", "shall", "should",
-    "show", "some", "tell", "than", "that", "the", "their", "them", "then", "there", "these",
-    "they", "this", "those", "to", "us", "use", "used", "using", "want", "was", "we", "what",
-    "when", "where", "which", "who", "why", "will", "with", "would", "you", "your",
+    "did", "do", "does", "each", "for", "from", "give", "had", "has", "have", "how", "i", "if",
+    "in", "into", "is", "it", "its", "know", "let", "like", "may", "me", "might", "must", "my",
+    "need", "no", "not", "of", "on", "or", "our", "please", "shall", "should", "some", "tell",
+    "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those",
+    "to", "us", "use", "used", "using", "want", "was", "we", "what", "when", "where", "which",
+    "who", "why", "will", "with", "would", "you", "your",
 ];
 
 /// Filler words of requests. They may be what a tool is about, but have little
@@ -19,25 +19,29 @@ const STOP: &[&str] = &[
 const LIGHT: &str = "\
     able actually after again almost already also although am another answer anyone anywhere \
     around assist associated available based because before being best between big bit both \
-    bring call called came check checking come concerning consider curious current currently \
-    day decide detail details different down during either else end enjoy enough etc evening \
-    ever every everyone explore fast featuring feel feeling few first following forget \
-    forgot friend friends getting given go going good got great having he hello help her \
-    here hers hey hi high him his hope hopefully however include included including info \
-    information instead interest interested involving just keep kept kind kindly left likely \
-    little long look looking lot love low make many maybe mind mine month mood more morning \
-    most much myself name named near needed needs neither new next nice night now off okay \
-    one only option options other out over own people perhaps person place plan planning \
-    possible possibly prefer preferably pretty previously probably provide put question \
-    quick quickly quite rather really recently regarding related require required requires \
-    right said same say says second see set she short since small so somebody someone \
-    something somewhere soon sort specific start still such suggest sure take thank thanks \
-    thing things think though three today tomorrow tonight too try trying turn turned two \
-    type under until up very wanted wants way week weekend well were whether while wish \
-    within wondering work working works year yes yesterday";
+    bring call called came check checking come concerning consider curious day decide detail \
+    details different down during either else end enjoy enough etc evening ever every everyone \
+    explore fast featuring feel feeling few find first following forget forgot friend friends \
+    get getting given go going good got great having he hello help her here hers hey hi high \
+    him his hope hopefully however include included including info information instead interest \
+    interested involving just keep kept kind kindly left likely little long look looking lot \
+    love low make many maybe mind mine month mood more morning most much myself name named near \
+    needed needs neither new next nice night now off okay one only option options other out \
+    over own people perhaps person place plan planning possible possibly prefer preferably \
+    pretty previously probably provide put question quick quickly quite rather really recently \
+    regarding related require required requires right said same say says second see set she \
+    short show since small so somebody someone something somewhere soon sort specific start \
+    still such suggest sure take thank thanks thing things think though three today tomorrow \
+    tonight too try trying turn turned two type under until up very wanted wants way week \
+    weekend well were whether while wish within wondering work working works year yes yesterday";
 
 /// Maximum number of words of a text.
-const MAX_WORDS: usize = 5_000;
+pub(super) const MAX_WORDS: usize = 5_000;
+/// Maximum length of a quotation, in bytes: what is longer is a text of its own.
+const MAX_QUOTED: usize = 200;
+/// Quotation marks that open, and those that close them.
+const QUOTES: &[(char, char)] =
+    &[('\'', '\''), ('"', '"'), ('`', '`'), ('“', '”'), ('‘', '’'), ('「', '」'), ('《', '》')];
 
 /// English suffixes, and the minimum length of the remaining stem. The first
 /// match is removed or replaced.
@@ -102,15 +106,60 @@ pub(super) fn tokens(text: &str) -> Vec<String> {
     words
 }
 
+/// Splits a text at its quotation marks: each part, and whether it is quoted. An
+/// apostrophe within a word is none.
+pub(super) fn quotations(text: &str) -> Vec<(&str, bool)> {
+    let (mut parts, mut plain, mut from) = (Vec::new(), 0, 0);
+    while let Some((at, open, close)) = opening(text, from) {
+        let begin = at + open.len_utf8();
+        match closing(text, begin, close) {
+            Some(end) => {
+                parts.push((&text[plain..at], false));
+                parts.push((&text[begin..end], true));
+                plain = end + close.len_utf8();
+                from = plain;
+            }
+            None => from = begin,
+        }
+    }
+    parts.push((&text[plain..], false));
+    parts
+}
+
+/// The next mark that may open a quotation, and the one that would close it.
+fn opening(text: &str, from: usize) -> Option<(usize, char, char)> {
+    let mut before = text[..from].chars().next_back();
+    text[from..].char_indices().find_map(|(at, c)| {
+        let begins = !before.replace(c).is_some_and(char::is_alphanumeric);
+        let mark = QUOTES.iter().find(|(open, _)| *open == c).filter(|_| begins || !c.is_ascii());
+        mark.map(|(open, close)| (from + at, *open, *close))
+    })
+}
+
+/// Where the quotation ends that begins here.
+fn closing(text: &str, begin: usize, close: char) -> Option<usize> {
+    let near = text[begin..].char_indices().take_while(|(at, _)| *at <= MAX_QUOTED);
+    let ends = |end: usize| {
+        let after = text[end + close.len_utf8()..].chars().next();
+        !close.is_ascii() || !after.is_some_and(char::is_alphanumeric)
+    };
+    near.filter(|(_, c)| *c == close).map(|(at, _)| begin + at).find(|end| ends(*end))
+}
+
+/// Whether a word of a query is a path, an address or the like: an argument.
+pub(super) fn is_path(word: &str) -> bool {
+    word.contains("://") || word.contains(['\\', '@']) || word.matches('/').nth(1).is_some()
+}
+
 /// Whether a word is a stop word.
 pub(super) fn is_stop_word(word: &str) -> bool {
     STOP.binary_search(&word).is_ok()
 }
 
-/// Whether a word of a query is likely a filler.
+/// Whether a word of a query is likely a filler; single letters are.
 pub(super) fn is_light(word: &str) -> bool {
     static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| LIGHT.split(' ').collect());
-    WORDS.contains(word)
+    word.len() == 1 || WORDS.contains(word)
 }
 
 /// Light stemmer for English: what matters is that queries and descriptions get
@@ -166,12 +215,33 @@ mod tests {
     fn names_and_sentences_come_to_the_same_words() {
         assert_eq!(words("createIssueComments"), ["creat", "issu", "comment"]);
         assert_eq!(words("Creating a comment on the issues"), ["creat", "comment", "issu"]);
-        assert_eq!(words("triangle_properties.get"), ["triangl", "properti"]);
+        assert_eq!(words("triangle_properties.get"), ["triangl", "properti", "get"]);
         assert_eq!(words("translation translates translator"), ["transl"; 3]);
         assert_eq!(words("查询天气 API"), ["查", "查询", "询天", "天气", "api"]);
         assert_eq!(words("cancelled cancels cancel"), ["cancel"; 3]);
         assert_eq!(words(""), [""; 0]);
-        assert!(STOP.is_sorted() && is_light("looking") && is_light("yesterday"));
-        assert!(LIGHT.split(' ').all(|word| tokens(word) == [word]));
+        assert!(STOP.is_sorted() && is_light("looking") && is_light("yesterday") && is_light("c"));
+        assert!(LIGHT.split(' ').all(|word| tokens(word) == [word] && !is_stop_word(word)));
+    }
+
+    #[test]
+    fn quotations_are_told_from_apostrophes() {
+        let quoted = |text: &'static str| -> Vec<&str> {
+            quotations(text).iter().filter(|(_, quoted)| *quoted).map(|(part, _)| *part).collect()
+        };
+        assert_eq!(quoted("mark 'Send it' and \"Pay\" as done"), ["Send it", "Pay"]);
+        assert_eq!(quoted("the user's and Ada's 'own list'"), ["own list"]);
+        assert_eq!(quoted("把“买牛奶”加入「购物」"), ["买牛奶", "购物"]);
+        assert_eq!(quoted("isn't it 'open"), [""; 0]);
+        assert_eq!(quoted("''"), [""]);
+        for text in ["", "'", "a 'b' c", "“天 气", "\"x\"\"y\""] {
+            let parts: String = quotations(text).iter().map(|(part, _)| *part).collect();
+            let marks = |c: &char| !QUOTES.iter().any(|(open, close)| open == c || close == c);
+            let [parts, text]: [String; 2] =
+                [&parts, text].map(|text| text.chars().filter(marks).collect());
+            assert_eq!(parts, text);
+        }
+        // Linear in the length of the text.
+        assert_eq!(quotations(&" 'a".repeat(300_000)).len(), 1);
     }
 }

@@ -1,0 +1,169 @@
+//! JSON values whose strings contain expressions.
+
+use serde_json::{Map, Value as Json};
+
+use crate::error::{Error, ErrorKind};
+use crate::evaluate::Scope;
+use crate::meter::Meter;
+use crate::reference::Reference;
+use crate::text::Text;
+
+/// A value of a file: each string in it is a [`Text`]. Keys are literal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tree {
+    root: Branch,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Branch {
+    /// Without an expression.
+    Constant(Json),
+    Text(Text),
+    List(Vec<Branch>),
+    Map(Vec<(String, Branch)>),
+}
+
+/// The deepest value that is accepted: what a reader of JSON accepts, too.
+const MAX_DEPTH: usize = 128;
+
+impl Tree {
+    /// Parses all strings of a value. Errors name the string by its path.
+    pub fn parse(value: &Json) -> Result<Self, Error> {
+        let mut path = Vec::new();
+        Ok(Self { root: branch(value, &mut path)? })
+    }
+
+    /// Whether it reads no name.
+    pub fn is_constant(&self) -> bool {
+        self.texts().iter().all(|(_, text)| text.is_constant())
+    }
+
+    /// Every string with an expression, and its path as a JSON pointer.
+    pub fn texts(&self) -> Vec<(String, &Text)> {
+        let mut found = Vec::new();
+        collect(&self.root, &mut Vec::new(), &mut found);
+        found
+    }
+
+    /// Every name that is read, with the path of the string that reads it.
+    pub fn references(&self) -> impl Iterator<Item = (String, Reference<'_>)> {
+        self.texts().into_iter().flat_map(|(path, text)| {
+            let references: Vec<_> = text.references().collect();
+            references.into_iter().map(move |reference| (path.clone(), reference))
+        })
+    }
+
+    /// The value, with each string replaced by the value of its [`Text`].
+    pub fn evaluate(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Json, Error> {
+        evaluate(&self.root, &mut Vec::new(), scope, meter)
+    }
+}
+
+/// What leads from one value to the next.
+#[derive(Clone, Copy)]
+enum Step<'v> {
+    Key(&'v str),
+    Index(usize),
+}
+
+fn pointer(path: &[Step<'_>]) -> String {
+    let mut pointer = String::new();
+    for step in path {
+        pointer.push('/');
+        match step {
+            Step::Key(key) => pointer.push_str(&key.replace('~', "~0").replace('/', "~1")),
+            Step::Index(index) => pointer.push_str(&index.to_string()),
+        }
+    }
+    pointer
+}
+
+fn branch<'v>(value: &'v Json, path: &mut Vec<Step<'v>>) -> Result<Branch, Error> {
+    if path.len() > MAX_DEPTH {
+        let message = format!("the value is nested more than {MAX_DEPTH} levels deep");
+        return Err(Error::new(ErrorKind::Parse, message, 0..0).below(&pointer(path)));
+    }
+    match value {
+        Json::String(text) => {
+            let text = Text::parse(text).map_err(|error| error.below(&pointer(path)))?;
+            // Without an expression, what is left to do is `$${`.
+            Ok(match text.literal() {
+                Some(literal) => Branch::Constant(Json::String(literal)),
+                None => Branch::Text(text),
+            })
+        }
+        Json::Array(items) => {
+            let mut branches = Vec::with_capacity(items.len());
+            for (index, item) in items.iter().enumerate() {
+                path.push(Step::Index(index));
+                branches.push(branch(item, path)?);
+                path.pop();
+            }
+            Ok(Branch::List(branches))
+        }
+        Json::Object(object) => {
+            let mut branches = Vec::with_capacity(object.len());
+            for (key, item) in object {
+                path.push(Step::Key(key));
+                branches.push((key.clone(), branch(item, path)?));
+                path.pop();
+            }
+            Ok(Branch::Map(branches))
+        }
+        _ => Ok(Branch::Constant(value.clone())),
+    }
+}
+
+fn collect<'t>(branch: &'t Branch, path: &mut Vec<Step<'t>>, found: &mut Vec<(String, &'t Text)>) {
+    match branch {
+        Branch::Constant(_) => {}
+        Branch::Text(text) => found.push((pointer(path), text)),
+        Branch::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                path.push(Step::Index(index));
+                collect(item, path, found);
+                path.pop();
+            }
+        }
+        Branch::Map(entries) => {
+            for (key, item) in entries {
+                path.push(Step::Key(key));
+                collect(item, path, found);
+                path.pop();
+            }
+        }
+    }
+}
+
+fn evaluate<'t>(
+    branch: &'t Branch,
+    path: &mut Vec<Step<'t>>,
+    scope: &dyn Scope,
+    meter: &mut Meter,
+) -> Result<Json, Error> {
+    Ok(match branch {
+        // What a file says is bounded by the file.
+        Branch::Constant(value) => value.clone(),
+        Branch::Text(text) => {
+            text.evaluate(scope, meter).map_err(|error| error.below(&pointer(path)))?
+        }
+        Branch::List(items) => {
+            let mut values = Vec::with_capacity(items.len());
+            for (index, item) in items.iter().enumerate() {
+                path.push(Step::Index(index));
+                values.push(evaluate(item, path, scope, meter)?);
+                path.pop();
+            }
+            Json::Array(values)
+        }
+        Branch::Map(entries) => {
+            let mut object = Map::new();
+            for (key, item) in entries {
+                path.push(Step::Key(key));
+                object.insert(key.clone(), evaluate(item, path, scope, meter)?);
+                path.pop();
+            }
+            Json::Object(object)
+        }
+    })
+}
