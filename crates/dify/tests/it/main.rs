@@ -1,0 +1,11 @@
+//! Tests of the whole crate, against data that nobody here wrote.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failure here should stop the run"
+)]
+
+mod reading;
+mod vectors;
