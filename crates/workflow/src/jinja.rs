@@ -22,7 +22,6 @@ fn environment() -> Environment<'static> {
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_recursion_limit(50);
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment.set_keep_trailing_newline(true);
     // What is null is nothing, as in `${…}`.
     environment.set_formatter(|out, state, value| match value.is_none() {
         true => Ok(()),
@@ -60,7 +59,8 @@ impl Template {
         let values = known.iter().map(|(name, value)| (name.to_string(), &**value));
         let values: std::collections::BTreeMap<String, &Value> = values.collect();
         let mut written = Bounded { text: Vec::new(), most: limits.template_bytes };
-        template.render_to_write(&values, &mut written).map_err(|error| told(&error))?;
+        let values = minijinja::Value::from(minijinja::value::Serde(&values));
+        template.render_captured_to(values, &mut written).map_err(|error| told(&error))?;
         String::from_utf8(written.text).map_err(|error| error.to_string())
     }
 }

@@ -34,5 +34,5 @@ pub use limits::RunLimits;
 pub use native::{Formula, Prompt, PromptMaker};
 pub use plan::{Plan, Returns, RunBudget};
 pub use run::{At, Frame, StepValue};
-pub use runs::{Answer, RunView, Runs};
+pub use runs::{Answer, PlaceStatus, PlaceView, RunView, Runs};
 pub use workflows::Workflows;

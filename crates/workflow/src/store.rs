@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -138,8 +139,16 @@ pub fn taken_over(run: &str) -> Error {
 
 /// A store in memory: of each tenant it keeps the newest runs.
 pub struct MemoryRuns {
+    shared: Arc<Memory>,
+    owner: Arc<str>,
+}
+
+struct Memory {
     kept: Mutex<BTreeMap<TenantId, TenantRuns>>,
     changes: broadcast::Sender<RunChange>,
+    /// Those who use it.
+    owners: Mutex<Vec<Arc<str>>>,
+    owners_so_far: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -156,13 +165,39 @@ struct KeptRun {
 
 impl Default for MemoryRuns {
     fn default() -> Self {
-        Self { kept: Mutex::default(), changes: broadcast::Sender::new(1024) }
+        let memory = Memory {
+            kept: Mutex::default(),
+            changes: broadcast::Sender::new(1024),
+            owners: Mutex::default(),
+            owners_so_far: AtomicUsize::new(0),
+        };
+        Self::of(Arc::new(memory))
+    }
+}
+
+impl Drop for MemoryRuns {
+    fn drop(&mut self) {
+        self.shared.owners.lock().retain(|owner| *owner != self.owner);
     }
 }
 
 impl MemoryRuns {
+    fn of(shared: Arc<Memory>) -> Self {
+        let number = shared.owners_so_far.fetch_add(1, Ordering::Relaxed);
+        let owner: Arc<str> = format!("memory-{number}").into();
+        shared.owners.lock().push(Arc::clone(&owner));
+        Self { shared, owner }
+    }
+
+    /// The same runs for another owner, who counts as dead when this is
+    /// dropped: several engines of a program can share runs.
+    #[must_use]
+    pub fn for_another(&self) -> Self {
+        Self::of(Arc::clone(&self.shared))
+    }
+
     fn with<T>(&self, tenant: &TenantId, change: impl FnOnce(&mut TenantRuns) -> T) -> T {
-        let mut kept = self.kept.lock();
+        let mut kept = self.shared.kept.lock();
         match kept.get_mut(tenant) {
             Some(own) => change(own),
             None => change(kept.entry(tenant.clone()).or_default()),
@@ -175,12 +210,12 @@ impl MemoryRuns {
         run: &str,
         change: impl FnOnce(&mut KeptRun) -> T,
     ) -> Option<T> {
-        self.kept.lock().get_mut(tenant)?.runs.get_mut(run).map(change)
+        self.shared.kept.lock().get_mut(tenant)?.runs.get_mut(run).map(change)
     }
 
     fn tell(&self, tenant: &TenantId, run: &str) {
         // Nobody listens in programs that never wait.
-        self.changes.send(RunChange { tenant: tenant.clone(), run: run.into() }).ok();
+        self.shared.changes.send(RunChange { tenant: tenant.clone(), run: run.into() }).ok();
     }
 }
 
@@ -190,11 +225,11 @@ fn ready<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, Result<T, Error>> {
 
 impl RunStore for MemoryRuns {
     fn owner(&self) -> Arc<str> {
-        "memory".into()
+        Arc::clone(&self.owner)
     }
 
-    fn is_alive<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
-        ready(true)
+    fn is_alive<'a>(&'a self, owner: &'a str) -> BoxFuture<'a, Result<bool, Error>> {
+        ready(self.shared.owners.lock().iter().any(|alive| **alive == *owner))
     }
 
     fn create<'a>(&'a self, head: &'a RunHead) -> BoxFuture<'a, Result<u64, Error>> {
@@ -332,7 +367,7 @@ impl RunStore for MemoryRuns {
     }
 
     fn open(&self) -> BoxFuture<'_, Result<Vec<(TenantId, Arc<str>)>, Error>> {
-        let kept = self.kept.lock();
+        let kept = self.shared.kept.lock();
         let open = kept.iter().flat_map(|(tenant, own)| {
             let runs = own.runs.iter().filter(|(_, kept)| !kept.run.head.status.has_ended());
             runs.map(|(id, _)| (tenant.clone(), Arc::clone(id)))
@@ -341,6 +376,6 @@ impl RunStore for MemoryRuns {
     }
 
     fn changes(&self) -> broadcast::Receiver<RunChange> {
-        self.changes.subscribe()
+        self.shared.changes.subscribe()
     }
 }

@@ -37,10 +37,7 @@ const KINDS: [(&str, &str); 14] = [
 ];
 
 /// Names that a step must not have.
-const RESERVED: [&str; 14] = [
-    "input", "run", "item", "index", "round", "last", "error", "true", "false", "null", "in",
-    "conversation", "env", "has",
-];
+const RESERVED: [&str; 4] = ["input", "run", "conversation", "env"];
 
 /// The names that a step can read.
 #[derive(Clone, Default)]
@@ -264,7 +261,7 @@ impl<'a> Reading<'a> {
             self.flaw(key, format!("`{id}` has a meaning of its own"), "choose another name");
         } else if names.get(id).is_some() {
             let hint = "give each step a name of its own";
-            self.flaw(key, format!("there is a step `{id}` around it"), hint);
+            self.flaw(key, format!("the name `{id}` is taken"), hint);
         }
     }
 
@@ -381,7 +378,9 @@ impl<'a> Reading<'a> {
             self.flaw(key, format!("the step `{name}` comes later"), hint);
             return;
         }
-        let known: Vec<&str> = names.known.iter().map(|known| &*known.name).collect();
+        let mut known: Vec<&str> = names.known.iter().map(|known| &*known.name).collect();
+        known.sort_unstable();
+        known.dedup();
         let hint = match nearest(name, &known) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("known here: {}", known.join(", ")),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
@@ -35,7 +34,7 @@ const TICK: Duration = Duration::from_millis(500);
 const MARGIN: Duration = Duration::from_millis(250);
 
 /// What one drive of a run shares with all its steps.
-pub struct Drive<'a> {
+pub(crate) struct Drive<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) run: Arc<str>,
     pub(crate) tools: Tools,
@@ -50,7 +49,7 @@ pub struct Drive<'a> {
     memo: Mutex<Memo>,
     spent: Mutex<Spent>,
     waits: Mutex<BTreeMap<Arc<str>, OpenedWait>>,
-    undoable: Mutex<Vec<Undoable>>,
+    pub(crate) undoable: Mutex<Vec<Undoable>>,
     /// Steps that do something other than wait.
     busy: AtomicUsize,
     /// Whether steps that have not ended must not begin.
@@ -450,7 +449,6 @@ impl Driver<'_> {
                 let left = Timestamp::now().duration_until(due);
                 Duration::try_from(left).unwrap_or_default()
             });
-            let behind = drive.writer.is_behind();
             let polled = poll_fn(|cx| match steps.as_mut().poll(cx) {
                 Poll::Ready(ended) => Poll::Ready(Some(ended)),
                 Poll::Pending if drive.busy.load(Ordering::Relaxed) > 0 => {
@@ -478,7 +476,11 @@ impl Driver<'_> {
                 () = tokio::time::sleep(due.unwrap_or_default()), if due.is_some() => {
                     drive.wake_due();
                 }
-                () = tokio::time::sleep(TICK), if behind => drive.writer.flush().await?,
+                () = tokio::time::sleep(TICK) => {
+                    if drive.writer.is_behind() {
+                        drive.writer.flush().await?;
+                    }
+                }
                 () = tokio::time::sleep_until(deadline.into()) => return Ok(Stopped::Overdue),
             }
         }

@@ -1,0 +1,5 @@
+//! Workflows as tools of an engine.
+
+mod durable;
+mod native;
+mod setup;
