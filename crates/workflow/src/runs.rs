@@ -53,21 +53,12 @@ impl Runs {
     }
 
     /// Runs of a tenant, the newest first.
-    pub async fn list(
-        &self,
-        tenant: &TenantId,
-        page: RunPage<'_>,
-    ) -> Result<Vec<RunHead>, Error> {
+    pub async fn list(&self, tenant: &TenantId, page: RunPage<'_>) -> Result<Vec<RunHead>, Error> {
         self.workflows.store().list(tenant, page).await
     }
 
     /// Answers a question of a run, which then goes on.
-    pub async fn answer(
-        &self,
-        tenant: &TenantId,
-        run: &str,
-        answer: Answer,
-    ) -> Result<(), Error> {
+    pub async fn answer(&self, tenant: &TenantId, run: &str, answer: Answer) -> Result<(), Error> {
         let head = self.head(tenant, run).await?;
         let (place, ask) = asked(&head, answer.place.as_deref())?;
         let value = fit(ask, &answer)?;
@@ -237,9 +228,7 @@ fn asked<'h>(head: &'h RunHead, place: Option<&str>) -> Result<(&'h Arc<str>, &'
         }),
         None => match (open.next(), open.next()) {
             (Some(only), None) => Ok(only),
-            (None, _) => {
-                Err(Error::new(ErrorKind::Conflict, "the run asks nobody anything now"))
-            }
+            (None, _) => Err(Error::new(ErrorKind::Conflict, "the run asks nobody anything now")),
             (Some(_), Some(_)) => {
                 let why = format!("the run asks at several places: {}; name one", places());
                 Err(Error::new(ErrorKind::InvalidArguments, why))

@@ -173,10 +173,7 @@ impl Workflow {
             Arc::clone(&head.id),
         );
         let run = json!({"id": head.id, "started": head.created_at});
-        let given = vec![
-            ("input".into(), Arc::clone(&head.input)),
-            ("run".into(), Arc::new(run)),
-        ];
+        let given = vec![("input".into(), Arc::clone(&head.input)), ("run".into(), Arc::new(run))];
         let driver = Driver {
             drive,
             mail: Arc::clone(&listed.mail),
@@ -301,11 +298,10 @@ impl Workflow {
                     None => failed,
                 })
             }
-            RunEnd::Cancelled { .. } => Err(Error::new(
-                ErrorKind::Cancelled,
-                "the run was cancelled",
-            )
-            .with_metadata(RUN_FACT, fact("cancelled"))),
+            RunEnd::Cancelled { .. } => {
+                Err(Error::new(ErrorKind::Cancelled, "the run was cancelled")
+                    .with_metadata(RUN_FACT, fact("cancelled")))
+            }
         }
     }
 }

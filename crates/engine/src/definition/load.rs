@@ -273,12 +273,7 @@ impl ToolLocation {
     }
 
     /// Every mistake of the definition at its own place.
-    fn errors(
-        self,
-        source: &Source,
-        error: &Error,
-        settings: &SettingPlaces,
-    ) -> Vec<LoadError> {
+    fn errors(self, source: &Source, error: &Error, settings: &SettingPlaces) -> Vec<LoadError> {
         let flaw = |flaw: &SettingFlaw| {
             let (line, column) = settings.get(&flaw.key).unwrap_or((self.line, self.column));
             let hint = Some(flaw.hint.clone()).filter(|hint| !hint.is_empty());

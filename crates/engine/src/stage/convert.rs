@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Outcome;
-use crate::call::{Call, CallRequest};
 use crate::call::content::{Body, Content, Facts, Output, Payload, Truncated};
+use crate::call::{Call, CallRequest};
 use crate::error::{Error, ErrorKind};
 use crate::journal::record::RecordStore;
 

@@ -224,7 +224,8 @@ impl Step for Each {
                 false => at.limits().map_at_once,
             };
             let at_once = self.at_once.unwrap_or(usual).max(1);
-            let runs = items.into_iter().enumerate().map(|(index, item)| self.item(at, index, item));
+            let runs =
+                items.into_iter().enumerate().map(|(index, item)| self.item(at, index, item));
             let mut running = stream::iter(runs).buffered(at_once);
             let (mut values, mut errors, mut done) = (Vec::with_capacity(of), Vec::new(), 0);
             while let Some((index, ended)) = running.next().await {
@@ -253,10 +254,8 @@ impl Step for Each {
 
 impl Each {
     async fn item(&self, at: &At<'_>, index: usize, item: Value) -> (usize, Result<Value, Halt>) {
-        let given = vec![
-            ("item".into(), Arc::new(item)),
-            ("index".into(), Arc::new(Value::from(index))),
-        ];
+        let given =
+            vec![("item".into(), Arc::new(item)), ("index".into(), Arc::new(Value::from(index)))];
         let ended = at.block(&self.steps, &format!("[{index}]."), given).await;
         let value = ended.and_then(|end| match &self.collect {
             None => Ok(Value::clone(&end.value)),
@@ -393,9 +392,7 @@ impl Step for Branches {
     }
 
     fn run<'a>(&'a self, at: &'a At<'a>) -> BoxFuture<'a, Result<Done, Halt>> {
-        Box::pin(async move {
-            if self.is_race { self.race(at).await } else { self.all(at).await }
-        })
+        Box::pin(async move { if self.is_race { self.race(at).await } else { self.all(at).await } })
     }
 }
 

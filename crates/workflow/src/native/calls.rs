@@ -131,7 +131,10 @@ impl Step for Ask {
             }
             let text = value["text"].as_str();
             let answer = text.and_then(|text| serde_json::from_str(text).ok());
-            Ok(answer.map_or_else(|| Done { value: Arc::clone(&value), handle: None }, |answer: Value| Done::new(answer)))
+            Ok(answer.map_or_else(
+                || Done { value: Arc::clone(&value), handle: None },
+                |answer: Value| Done::new(answer),
+            ))
         })
     }
 }

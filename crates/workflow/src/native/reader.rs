@@ -297,7 +297,8 @@ impl<'a> Reading<'a> {
                 return None;
             }
             several => {
-                let message = format!("the step `{id}` does several things: {}", several.join(", "));
+                let message =
+                    format!("the step `{id}` does several things: {}", several.join(", "));
                 self.flaw(key, message, "write a step for each");
                 return None;
             }
@@ -355,7 +356,11 @@ impl<'a> Reading<'a> {
             }
             Some(_) => {
                 let key = fields.key_of("after");
-                self.flaw(&key, "`after` is the name of a step, or a list", "write `after: [a, b]`");
+                self.flaw(
+                    &key,
+                    "`after` is the name of a step, or a list",
+                    "write `after: [a, b]`",
+                );
                 return Vec::new();
             }
         };
@@ -488,9 +493,7 @@ impl<'a> Reading<'a> {
     /// Reads a condition: an expression, with or without `${}`.
     pub(super) fn condition(&mut self, value: &Value, key: &str, names: &Names) -> Option<Formula> {
         let formula = match value {
-            Value::String(text) if !text.contains("${") => {
-                Formula::expression(text, key)
-            }
+            Value::String(text) if !text.contains("${") => Formula::expression(text, key),
             value => Formula::read(value, key),
         };
         match formula {
@@ -598,9 +601,7 @@ impl<'a> Reading<'a> {
     pub(super) fn texts(&mut self, value: &Value, key: &str) -> Option<Vec<String>> {
         let list: Option<Vec<String>> = match value {
             Value::String(one) => Some(vec![one.clone()]),
-            Value::Array(all) => {
-                all.iter().map(|one| one.as_str().map(str::to_owned)).collect()
-            }
+            Value::Array(all) => all.iter().map(|one| one.as_str().map(str::to_owned)).collect(),
             _ => None,
         };
         if list.is_none() {

@@ -94,7 +94,8 @@ impl Step for Text {
             let known: Vec<_> = known.collect();
             // It may take a while, and cannot be stopped from outside.
             let made = tokio::task::spawn_blocking(move || template.render(&known, &limits));
-            let text = made.await.map_err(|_| Error::new(ErrorKind::Cancelled, "it was stopped"))?;
+            let text =
+                made.await.map_err(|_| Error::new(ErrorKind::Cancelled, "it was stopped"))?;
             let text = text.map_err(|why| Error::new(ErrorKind::ToolError, why).nothing_done())?;
             Ok(Done::new(text))
         })

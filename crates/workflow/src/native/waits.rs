@@ -41,7 +41,8 @@ pub(super) fn ask(
     let text = match own.get("text") {
         Some(text) => reading.formula(text, &own.key_of("text"), names),
         None => {
-            let hint = "write `ask: {text: \"Refund ${order.total}?\", actions: [approve, reject]}`";
+            let hint =
+                "write `ask: {text: \"Refund ${order.total}?\", actions: [approve, reject]}`";
             reading.flaw(&key, "`ask` needs a `text`", hint);
             None
         }
@@ -86,8 +87,7 @@ impl Step for AskPerson {
                 Value::String(text) => text,
                 other => other.to_string(),
             };
-            let (actions, form, who) =
-                (self.actions.clone(), self.form.clone(), self.who.clone());
+            let (actions, form, who) = (self.actions.clone(), self.form.clone(), self.who.clone());
             let expires = self.expires.unwrap_or(at.limits().waiting);
             let until = Timestamp::now().checked_add(expires).ok();
             let answer = at.ask(Ask { text, actions, form, who }, until).await?;
@@ -116,7 +116,8 @@ pub(super) fn wait(
     fields: &mut Fields<'_>,
     names: &Names,
 ) -> Option<StepRead> {
-    const HINT: &str = "write `wait: 5m`, `wait: {until: \"${order.due}\"}` or `wait: {signal: paid}`";
+    const HINT: &str =
+        "write `wait: 5m`, `wait: {until: \"${order.due}\"}` or `wait: {signal: paid}`";
     let key = fields.key_of("wait");
     let value = fields.get("wait")?;
     if matches!(value, Value::String(_) | Value::Number(_)) {
@@ -158,7 +159,8 @@ impl Step for Pause {
 
     fn run<'a>(&'a self, at: &'a At<'a>) -> BoxFuture<'a, Result<Done, Halt>> {
         Box::pin(async move {
-            let after = |span: Duration| Timestamp::now().checked_add(span).unwrap_or(Timestamp::MAX);
+            let after =
+                |span: Duration| Timestamp::now().checked_add(span).unwrap_or(Timestamp::MAX);
             let wait = match self {
                 Self::For(span) => Wait::Time { until: after(*span) },
                 Self::Until(formula) => Wait::Time { until: time(&formula.at(at)?)? },

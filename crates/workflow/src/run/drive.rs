@@ -259,7 +259,11 @@ impl<'a> Drive<'a> {
             Some((wait, since)) => OpenWait { place: Arc::clone(&place), wait, since },
             None => {
                 let since = Timestamp::now();
-                self.writer.add(Entry::Waiting { place: Arc::clone(&place), wait: wait.clone(), since });
+                self.writer.add(Entry::Waiting {
+                    place: Arc::clone(&place),
+                    wait: wait.clone(),
+                    since,
+                });
                 OpenWait { place: Arc::clone(&place), wait, since }
             }
         };
@@ -469,11 +473,13 @@ impl Driver<'_> {
                     },
                 },
                 () = self.mail.notified() => {
+                    stays = false;
                     if let Some(Mail::Cancel(who)) = self.read_mail().await? {
                         return Ok(Stopped::Cancelled(who));
                     }
                 }
                 () = tokio::time::sleep(due.unwrap_or_default()), if due.is_some() => {
+                    stays = false;
                     drive.wake_due();
                 }
                 () = tokio::time::sleep(TICK) => {

@@ -90,10 +90,7 @@ struct ActingCount {
 impl Acting {
     /// That of a step, within that of its block.
     pub(crate) fn within(around: &Self) -> Self {
-        Self(Arc::new(ActingCount {
-            calls: AtomicUsize::new(0),
-            around: Some(around.clone()),
-        }))
+        Self(Arc::new(ActingCount { calls: AtomicUsize::new(0), around: Some(around.clone()) }))
     }
 
     /// Counts a call until the guard is dropped.

@@ -85,7 +85,7 @@ impl Memo {
 
 /// Whether a place is a step, or within it.
 pub(crate) fn is_at(place: &str, step: &str) -> bool {
-    place.strip_prefix(step).is_some_and(|rest| {
-        rest.is_empty() || rest.starts_with(['.', '[', '#', '!'])
-    })
+    place
+        .strip_prefix(step)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[', '#', '!']))
 }

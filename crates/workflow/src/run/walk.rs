@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use futures_util::future::{AbortHandle, Abortable};
+use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use windlass::{BoxFuture, Error, ErrorKind};
 
@@ -80,9 +80,8 @@ impl Drive<'_> {
                             let (handle, registration) = AbortHandle::new_pair();
                             started.push((acting.clone(), handle));
                             let (node, frame) = (&nodes[index], Arc::clone(&frame));
-                            let run = async move {
-                                (index, self.run_node(node, &frame, acting).await)
-                            };
+                            let run =
+                                async move { (index, self.run_node(node, &frame, acting).await) };
                             running.push(Abortable::new(run, registration));
                         }
                     }

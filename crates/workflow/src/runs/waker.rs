@@ -58,7 +58,8 @@ impl Index {
 pub(super) async fn run(runs: &Runs) {
     let store = Arc::clone(runs.workflows.store());
     let mut changes = store.changes();
-    let mut waker = Waker { runs, index: Index::default(), going: Arc::new(Semaphore::new(AT_ONCE)) };
+    let mut waker =
+        Waker { runs, index: Index::default(), going: Arc::new(Semaphore::new(AT_ONCE)) };
     let mut sweep = tokio::time::interval(SWEEP);
     loop {
         let due = waker.index.next().map(|due| {
@@ -159,9 +160,10 @@ impl Waker<'_> {
         Ok(messages.iter().any(|message| match &message.to {
             Recipient::Cancel => true,
             Recipient::Place(place) => head.waits.iter().any(|open| open.place == *place),
-            Recipient::Signal(signal) => head.waits.iter().any(|open| {
-                matches!(&open.wait, Wait::Signal { name, .. } if name == signal)
-            }),
+            Recipient::Signal(signal) => head
+                .waits
+                .iter()
+                .any(|open| matches!(&open.wait, Wait::Signal { name, .. } if name == signal)),
         }))
     }
 

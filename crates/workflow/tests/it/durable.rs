@@ -254,13 +254,9 @@ async fn the_state_of_each_place_is_shown() {
     );
     let run = waiting(&house.run(&text, json!({})).await);
     let view = house.show(&run).await;
-    let states: Vec<_> =
-        view.places.iter().map(|place| (&*place.place, place.status)).collect();
-    let expected = [
-        ("c", PlaceStatus::Waiting),
-        ("a", PlaceStatus::Succeeded),
-        ("b", PlaceStatus::Skipped),
-    ];
+    let states: Vec<_> = view.places.iter().map(|place| (&*place.place, place.status)).collect();
+    let expected =
+        [("c", PlaceStatus::Waiting), ("a", PlaceStatus::Succeeded), ("b", PlaceStatus::Skipped)];
     for one in expected {
         assert!(states.contains(&one), "{states:?}");
     }

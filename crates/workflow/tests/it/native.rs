@@ -314,7 +314,8 @@ steps: {all: {map: range(10), at_once: 1, do: {one: {call: look, with: {i: \"${i
     );
     let result = house.run(&text, json!({})).await;
     assert_eq!(result.error().unwrap().kind(), ErrorKind::QuotaExceeded);
-    let text = flow("limits: {steps_run: 5}\nsteps: {all: {map: range(10), do: {one: {call: look}}}}");
+    let text =
+        flow("limits: {steps_run: 5}\nsteps: {all: {map: range(10), do: {one: {call: look}}}}");
     let result = house.run(&text, json!({})).await;
     assert!(result.error().unwrap().message().contains("at most 5 steps"));
 }
@@ -322,7 +323,9 @@ steps: {all: {map: range(10), at_once: 1, do: {one: {call: look, with: {i: \"${i
 #[tokio::test]
 async fn a_workflow_that_runs_too_long_fails() {
     let house = House::new();
-    let text = flow("timeout: 400ms\nsteps: {all: {map: range(100), at_once: 1, do: {one: {call: slow_look}}}}");
+    let text = flow(
+        "timeout: 400ms\nsteps: {all: {map: range(100), at_once: 1, do: {one: {call: slow_look}}}}",
+    );
     house.load(&text);
     let result = house.engine.call(CallRequest::new("flow", json!({}))).await;
     assert_eq!(result.error().unwrap().kind(), ErrorKind::Timeout);
