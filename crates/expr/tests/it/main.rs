@@ -10,6 +10,7 @@
 
 mod evaluate;
 mod hostile;
+mod infer;
 mod parse;
 mod reference;
 mod text;
