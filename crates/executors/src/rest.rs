@@ -25,7 +25,7 @@ mod response;
 mod schema;
 
 pub use auth::{AskConsent, Consent};
-pub use document::{Limits, ReadFile};
+pub use document::{DocumentLimits, ReadFile};
 pub use executor::Rest;
 pub use flaws::{SettingFlaw, flaws};
 pub use import::{
