@@ -12,6 +12,7 @@ mod evaluate;
 mod hostile;
 mod infer;
 mod parse;
+mod random;
 mod reference;
 mod text;
 
