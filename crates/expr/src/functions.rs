@@ -283,3 +283,29 @@ impl Takes {
 fn unexpected() -> Box<Fault> {
     Fault::new("the arguments do not fit")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::TABLES;
+
+    #[test]
+    fn the_page_has_every_function() {
+        let page = include_str!("../../../docs/concepts/expressions.md");
+        for row in TABLES.iter().flat_map(|table| table.iter()) {
+            let name = row.name;
+            let shown =
+                [format!("{name}("), format!("`{name}`")].iter().any(|form| page.contains(form));
+            assert!(shown, "docs/concepts/expressions.md lacks `{name}`");
+        }
+    }
+
+    #[test]
+    fn overloads_of_a_name_stand_together() {
+        let mut seen = Vec::new();
+        for row in TABLES.iter().flat_map(|table| table.iter()) {
+            let called = (row.name, row.form);
+            assert!(seen.last() == Some(&called) || !seen.contains(&called), "{}", row.name);
+            seen.push(called);
+        }
+    }
+}

@@ -8,6 +8,7 @@
     reason = "a failure here should stop the run"
 )]
 
+mod docs;
 mod evaluate;
 mod hostile;
 mod infer;

@@ -466,7 +466,7 @@ fn use_all(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_text_is_parsed_or_refused(text in "\\PC{0,60}") {
