@@ -2,6 +2,7 @@
 
 mod bench;
 mod bfcl;
+mod cel;
 mod chaos;
 mod clients;
 mod conformance;
@@ -23,6 +24,8 @@ cargo xtask bench [NAME…] [--json] [--quick]
                                   sse, start, tenants, overload, turn, agents, search, mcp
 cargo xtask chaos [--kills N] [--minutes N]
                                   kill a process under load again and again (200 kills, 10 minutes)
+cargo xtask cel-spec              the conformance tests of the Common Expression Language, against
+                                  the expressions of workflows
 cargo xtask clients               clients that others generate from our OpenAPI document, in use
 cargo xtask conformance [server|client|through|rounds…]
                                   the official suite of the Model Context Protocol, and 200
@@ -46,6 +49,7 @@ fn main() -> anyhow::Result<()> {
     match task {
         "test" => test::run(),
         "bench" => bench::run(rest),
+        "cel-spec" => cel::run(),
         "chaos" => chaos::run(rest),
         "clients" => clients::with(),
         "conformance" => conformance::run(rest),

@@ -116,7 +116,8 @@ impl Programs {
     }
 }
 
-fn npm(place: &Path) -> Command {
+/// The command that installs npm packages below a folder.
+pub(crate) fn npm(place: &Path) -> Command {
     let mut command = Command::new("npm");
     command.args(["install", "--no-audit", "--no-fund", "--silent", "--prefix"]).arg(place);
     command

@@ -8,6 +8,10 @@ use std::collections::HashMap;
 
 use crate::document::{Position, is_root};
 use crate::node::{Node, NodeKind, OnError};
+use crate::step::Outcome;
+
+/// The handle of failures.
+pub const FAIL_BRANCH: &str = "fail-branch";
 
 /// A place in [`Graph::nodes`].
 pub type Place = usize;
@@ -217,6 +221,39 @@ pub struct Followed {
     pub taken: Vec<usize>,
 }
 
+/// At which handles a run leaves a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving<'h> {
+    /// At all of them.
+    All,
+    /// At this one.
+    At(&'h str),
+    /// At all but this one.
+    AllBut(&'h str),
+}
+
+impl<'h> Leaving<'h> {
+    /// Where a run leaves a node that ended like this.
+    pub fn of(node: &Node, outcome: &'h Outcome) -> Self {
+        let has_branch = matches!(node.on_error, OnError::Branch);
+        match (&outcome.failure, node.kind.is_branch()) {
+            (Some(_), _) if has_branch => Self::At(FAIL_BRANCH),
+            (Some(_), _) => Self::All,
+            (None, true) => Self::At(outcome.handle.as_deref().unwrap_or("source")),
+            (None, false) if has_branch => Self::AllBut(FAIL_BRANCH),
+            (None, false) => Self::All,
+        }
+    }
+
+    fn takes(self, handle: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::At(wanted) => handle == wanted,
+            Self::AllBut(other) => handle != other,
+        }
+    }
+}
+
 impl Paths {
     /// All edges undecided, but those out of other starts than this one.
     pub fn new(graph: &Graph, first: Place) -> Self {
@@ -240,13 +277,12 @@ impl Paths {
         self.skipped[place]
     }
 
-    /// A node has ended, leaving at this handle, or at all of them.
-    pub fn follow(&mut self, graph: &Graph, place: Place, handle: Option<&str>) -> Followed {
+    /// A node has ended.
+    pub fn follow(&mut self, graph: &Graph, place: Place, leaving: Leaving<'_>) -> Followed {
         let mut followed = Followed::default();
         let edges: Vec<usize> = graph.out_of[place].clone();
-        let (taken, left): (Vec<usize>, Vec<usize>) = edges
-            .into_iter()
-            .partition(|number| handle.is_none_or(|handle| graph.edges[*number].handle == handle));
+        let (taken, left): (Vec<usize>, Vec<usize>) =
+            edges.into_iter().partition(|number| leaving.takes(&graph.edges[*number].handle));
         for number in left {
             self.skip_edge(graph, number, &mut followed);
         }

@@ -27,10 +27,15 @@
 
 pub mod condition;
 pub mod document;
+pub mod dry_run;
 pub mod graph;
 pub mod jinja;
+mod json;
 pub mod node;
 pub mod pool;
+pub mod run;
+pub mod step;
+pub mod stream;
 pub mod template;
 pub mod value;
 

@@ -3,6 +3,7 @@
 pub mod flow;
 pub mod model;
 pub mod reach;
+pub mod references;
 
 use crate::document::Position;
 use crate::value::Value;
@@ -19,6 +20,9 @@ pub struct Node {
     pub title: String,
     /// The iteration or loop that it is in.
     pub parent: Option<String>,
+    /// The loop that its settings name. Dify forgets between rounds what such nodes left,
+    /// and lets only such nodes end the loop, whatever container the canvas shows.
+    pub loop_id: Option<String>,
     /// What it does.
     pub kind: NodeKind,
     /// What happens when it fails.

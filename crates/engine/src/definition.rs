@@ -280,7 +280,7 @@ impl std::error::Error for LoadError {}
 
 /// Resource limits for reading definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DefinitionLimits {
     /// Maximum size of a file, in bytes. A larger one is not read.
     pub file_bytes: usize,
     /// Maximum nesting of values.
@@ -293,7 +293,7 @@ pub struct Limits {
     pub folder_depth: usize,
 }
 
-impl Default for Limits {
+impl Default for DefinitionLimits {
     fn default() -> Self {
         Self { file_bytes: 1 << 20, depth: 64, nodes: 50_000, files: 50_000, folder_depth: 8 }
     }
@@ -321,11 +321,15 @@ impl Default for Limits {
 /// );
 /// ```
 pub fn parse(file: &str, text: &str) -> Result<Vec<Definition>, Vec<LoadError>> {
-    parse_all(file, text, &Limits::default()).map(|parsed| parsed.tools)
+    parse_all(file, text, &DefinitionLimits::default()).map(|parsed| parsed.tools)
 }
 
 /// Reads the tools and providers of a text.
-pub fn parse_all(file: &str, text: &str, limits: &Limits) -> Result<Parsed, Vec<LoadError>> {
+pub fn parse_all(
+    file: &str,
+    text: &str,
+    limits: &DefinitionLimits,
+) -> Result<Parsed, Vec<LoadError>> {
     let mut report = FaultReport::new(file);
     let mut parsed = Parsed::default();
     let documents = node::documents(text, limits, &mut report);

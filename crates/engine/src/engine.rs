@@ -27,7 +27,7 @@ pub use builder::EngineBuilder;
 pub(crate) use builder::{BindKind, ImportDocument};
 pub(crate) use deadline::{Deadline, StopReason};
 use finish::DurableCall;
-pub use settings::Settings;
+pub use settings::EngineSettings;
 use visible_tools::ActivatedTools;
 
 use crate::approval::Approvals;
@@ -58,7 +58,7 @@ use crate::value::name::{BatchId, CallId, TenantId};
 pub struct Engine(Arc<EngineInner>);
 
 pub(crate) struct EngineInner {
-    settings: Settings,
+    settings: EngineSettings,
     registry: Registry,
     providers: Providers,
     library: Library,
@@ -284,7 +284,7 @@ impl Engine {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &EngineSettings {
         &self.0.settings
     }
 

@@ -108,10 +108,12 @@ pub use call::credential::CredentialSource;
 pub use call::grace::Grace;
 pub use call::{Call, CallRequest, CallResult, ResultView};
 pub use definition::load::{FolderWatch, LoadReport, WatchOptions};
-pub use engine::{Batch, Engine, EngineBuilder, Settings};
+pub use engine::{Batch, Engine, EngineBuilder, EngineSettings};
 pub use error::{Error, ErrorKind, KindInfo, SettingFlaw, Violation};
 pub use hook::Hook;
-pub use journal::event::{CallInfo, Emitter, Event, EventBody, QueueEvent, Subscription};
+pub use journal::event::{
+    CallInfo, Emitter, Event, EventBody, EventSubject, QueueEvent, Subscription,
+};
 pub use journal::record::{
     Begun, BriefSummary, CallRecord, Details, FailedAttempt, Histogram, IdempotencyKey, Intent,
     MemoryStore, OutputPart, OwnerId, PageRequest, RecordFilter, RecordPage, RecordStore,

@@ -30,7 +30,7 @@ use windlass::{
 
 pub use cost::{AgentCost, cost_summary};
 pub use listener::{Listener, RunEvent};
-pub use log::{Entry, MemoryLog, RunLog, Stop, taken_over};
+pub use log::{MemoryLog, RunEntry, RunLog, Stop, taken_over};
 pub use spec::{AgentSpec, Budget};
 
 use crate::model::{Api, Endpoint, Model, ModelSettings, Models};
@@ -120,12 +120,12 @@ impl Agents {
         }))
     }
 
-    fn agent(&self, tool: &str, spec: AgentSpec) -> Result<Agent, Error> {
+    fn agent(&self, tool: &str, spec: AgentSpec) -> Result<AgentExecutor, Error> {
         spec.check().map_err(|why| wrong(tool, &why))?;
         let model = self.models.find(&spec.model)?;
         let fallback = self.models.fallback(&model, spec.fallback.as_deref());
         fallback.map_err(|error| wrong(tool, error.message()))?;
-        Ok(Agent {
+        Ok(AgentExecutor {
             name: tool.strip_prefix(PREFIX).unwrap_or(tool).into(),
             model,
             extract: Extract::new(&spec.extract)?,
@@ -178,7 +178,7 @@ impl History {
 }
 
 /// The executor of one agent.
-struct Agent {
+struct AgentExecutor {
     name: Arc<str>,
     spec: AgentSpec,
     model: Model,
@@ -188,7 +188,7 @@ struct Agent {
     lang: Lang,
 }
 
-impl Executor for Agent {
+impl Executor for AgentExecutor {
     fn execute<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Result<Output, Error>> {
         Box::pin(async move {
             let tools = call.tools();

@@ -68,7 +68,7 @@ pub use request::Request;
 
 use connect::Connector;
 use places::Using;
-use request::Limits;
+use request::RequestLimits;
 
 /// Maximum number of headers in a response.
 const MAX_HEADERS: usize = 128;
@@ -166,7 +166,7 @@ impl Outbound {
     async fn exchange(
         &self,
         request: &Request,
-        limits: &Limits,
+        limits: &RequestLimits,
         until: Instant,
     ) -> Result<(http::Response<Incoming>, Option<Using>), Error> {
         let mut wire = request.to_wire(self.user_agent.as_ref())?;

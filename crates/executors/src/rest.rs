@@ -25,9 +25,9 @@ mod response;
 mod schema;
 
 pub use auth::{AskConsent, Consent};
-pub use document::{Limits, ReadFile};
+pub use document::{DocumentLimits, ReadFile};
 pub use executor::Rest;
-pub use flaws::{SettingFlaw, flaws};
+pub use flaws::flaws;
 pub use import::{
     Auth, Import, ImportOptions, ImportedTool, Names, Origin, Selector, Unsupported, import,
     import_beside, needs_credential, origins,

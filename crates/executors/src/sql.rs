@@ -44,7 +44,7 @@ const MAX_TIME: Duration = Duration::from_secs(30);
 pub fn toolbox(outbound: &Outbound, databases: BTreeMap<String, Secret>) -> Toolbox {
     let shared = Arc::new(SqlContext { outbound: outbound.clone(), databases });
     Toolbox::new(DEFINITIONS).bound("sql_query", move |spec| {
-        let settings = Settings::read(spec)?;
+        let settings = SqlSettings::read(spec)?;
         Ok(Arc::new(SqlQuery { shared: Arc::clone(&shared), settings }))
     })
 }
@@ -68,13 +68,13 @@ struct SqlContext {
 }
 
 /// The settings in a definition's entry.
-struct Settings {
+struct SqlSettings {
     /// One of the operator's databases; `None` for the one in the credential.
     database: Option<String>,
     write: bool,
 }
 
-impl Settings {
+impl SqlSettings {
     fn read(spec: &ToolSpec) -> Result<Self, Error> {
         let wrong = |what: &str| Error::new(ErrorKind::InvalidDefinition, what);
         let config = &spec.entry.config;
@@ -97,7 +97,7 @@ impl Settings {
 
 struct SqlQuery {
     shared: Arc<SqlContext>,
-    settings: Settings,
+    settings: SqlSettings,
 }
 
 /// A statement and the limits of its result.

@@ -7,11 +7,13 @@ use serde_json::Value as Json;
 
 use crate::error::{Error, ErrorKind};
 use crate::evaluate::{Scope, evaluate};
+use crate::infer::infer;
 use crate::meter::Meter;
 use crate::parse::{self, MAX_BYTES};
 use crate::reference::{Reference, references};
 use crate::syntax::{Id, Kind, Node};
 use crate::token::Token;
+use crate::types::{Type, Types};
 use crate::value::{to_json, to_text};
 
 /// A parsed expression. Cheap to clone.
@@ -77,6 +79,12 @@ impl Expr {
     /// Whether no name is read, so that the value is always the same.
     pub fn is_constant(&self) -> bool {
         !self.nodes.iter().any(|node| matches!(node.kind, Kind::Name { .. }))
+    }
+
+    /// The type of the value, as far as the types of the scope tell. An error if operands
+    /// or arguments cannot fit whatever the values are, or a field is unknown.
+    pub fn infer(&self, types: &dyn Types) -> Result<Type, Error> {
+        infer(&self.nodes, self.root, types).map(|of| of.in_json())
     }
 
     /// The value, as JSON.

@@ -71,6 +71,8 @@ pub(crate) enum Gives {
     Element,
     /// An optional of that.
     OptionalElement,
+    /// What is in the optional, or the second argument.
+    ElementOr,
     /// An optional of the first argument.
     Optional,
     OptionalDyn,
@@ -86,7 +88,6 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     form: Form,
     pub(crate) takes: &'static [Takes],
-    #[expect(dead_code, reason = "types are inferred by the next change")]
     pub(crate) gives: Gives,
     run: Run,
 }
@@ -212,16 +213,22 @@ impl Function {
         }
     }
 
+    /// What is wrong with arguments of these types.
+    pub(crate) fn refuses<S: AsRef<str>>(self, types: &[S]) -> String {
+        let listed = |types: &[S]| types.iter().map(S::as_ref).collect::<Vec<_>>().join(", ");
+        let shown = match (self.form, types.split_first()) {
+            (Form::Method, Some((receiver, []))) => format!("of {}", receiver.as_ref()),
+            (Form::Method, Some((receiver, rest))) => {
+                format!("of {} with {}", receiver.as_ref(), listed(rest))
+            }
+            _ => format!("with {}", listed(types)),
+        };
+        format!("`{}` cannot be called {shown}", self.name)
+    }
+
     fn unfit(self, arguments: &[Value<'_>]) -> Box<Fault> {
         let types: Vec<&str> = arguments.iter().map(Value::described).collect();
-        let shown = match (self.form, types.split_first()) {
-            (Form::Method, Some((receiver, []))) => format!("of {receiver}"),
-            (Form::Method, Some((receiver, rest))) => {
-                format!("of {receiver} with {}", rest.join(", "))
-            }
-            _ => format!("with {}", types.join(", ")),
-        };
-        let fault = Fault::new(format!("`{}` cannot be called {shown}", self.name));
+        let fault = Fault::new(self.refuses(&types));
         match arguments.first() {
             Some(Value::Optional(_)) => {
                 fault.hint("write value.orValue(otherwise) or default(value, otherwise)")
@@ -275,4 +282,30 @@ impl Takes {
 /// What a function says of arguments that its row excludes.
 fn unexpected() -> Box<Fault> {
     Fault::new("the arguments do not fit")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TABLES;
+
+    #[test]
+    fn the_page_has_every_function() {
+        let page = include_str!("../../../docs/concepts/expressions.md");
+        for row in TABLES.iter().flat_map(|table| table.iter()) {
+            let name = row.name;
+            let shown =
+                [format!("{name}("), format!("`{name}`")].iter().any(|form| page.contains(form));
+            assert!(shown, "docs/concepts/expressions.md lacks `{name}`");
+        }
+    }
+
+    #[test]
+    fn overloads_of_a_name_stand_together() {
+        let mut seen = Vec::new();
+        for row in TABLES.iter().flat_map(|table| table.iter()) {
+            let called = (row.name, row.form);
+            assert!(seen.last() == Some(&called) || !seen.contains(&called), "{}", row.name);
+            seen.push(called);
+        }
+    }
 }

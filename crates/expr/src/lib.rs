@@ -35,13 +35,14 @@
 //! ```
 //!
 //! In the order of a text's way: [`Tree`] and [`Text`] find the expressions, `token` and
-//! `parse` read them into `syntax`, `reference` says what they read, `evaluate` computes
-//! with `value`s by the table of `functions`, and `meter` bounds it.
+//! `parse` read them into `syntax`, `reference` says what they read, `infer` checks `types`,
+//! `evaluate` computes with `value`s by the table of `functions`, and `meter` bounds it.
 
 mod error;
 mod evaluate;
 mod expr;
 mod functions;
+mod infer;
 mod meter;
 mod parse;
 mod reference;
@@ -49,6 +50,7 @@ mod syntax;
 mod text;
 mod token;
 mod tree;
+mod types;
 mod value;
 
 pub use error::{Error, ErrorKind};
@@ -59,3 +61,4 @@ pub use parse::is_reserved;
 pub use reference::{Access, Reference, Segment};
 pub use text::{Part, Text};
 pub use tree::Tree;
+pub use types::{Object, Type, Types};

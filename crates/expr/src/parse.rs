@@ -1,10 +1,13 @@
 //! Reads an expression: precedence climbing over [`Tokens`].
 
+mod hint;
+mod macros;
+
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, meant};
 use crate::functions::{self, Form, Function, Pattern};
-use crate::syntax::{Entry, Fold, FoldKind, Id, Item, Kind, Literal, Node, Operator};
+use crate::syntax::{Entry, Id, Item, Kind, Literal, Node, Operator};
 use crate::token::{Token, Tokens};
 use crate::value::TypeName;
 
@@ -78,22 +81,7 @@ pub(crate) fn parse(text: &str, start: usize) -> Result<Parsed, Error> {
 /// The error of a token that follows a complete expression.
 pub(crate) fn trailing(token: &Token, at: Range<usize>) -> Error {
     error("the expression is complete before this", at)
-        .hint(spelling(token).unwrap_or("an operator may be missing"))
-}
-
-/// How CEL spells what other languages write so.
-fn spelling(token: &Token) -> Option<&'static str> {
-    match token {
-        Token::Name(name) => Some(match name.as_str() {
-            "and" => "write && for `and`",
-            "or" => "write || for `or`",
-            "not" => "write ! for `not`",
-            "is" => "write == to compare",
-            "if" | "else" => "write condition ? this : that",
-            _ => return None,
-        }),
-        _ => None,
-    }
+        .hint(hint::spelling(token).unwrap_or("an operator may be missing"))
 }
 
 struct Parser<'t> {
@@ -160,7 +148,7 @@ impl Parser<'_> {
             Token::End => "the end".to_owned(),
         };
         let error = error(format!("{wanted}, found {found}"), self.at.clone());
-        match spelling(&self.next) {
+        match hint::spelling(&self.next) {
             Some(hint) => error.hint(hint),
             None => error,
         }
@@ -544,9 +532,9 @@ impl Parser<'_> {
         }
         let Some(function) = functions::global(name) else {
             let error = error(format!("there is no function `{name}`"), at);
-            return Err(if functions::method(name).is_some() || fold(name).is_some() {
+            return Err(if functions::method(name).is_some() || macros::named(name).is_some() {
                 error.hint(format!("`{name}` is a method; write value.{name}(…)"))
-            } else if let Some(hint) = foreign(name)
+            } else if let Some(hint) = hint::foreign(name)
                 .map(str::to_owned)
                 .or_else(|| meant(name, functions::names(Form::Global)))
             {
@@ -560,7 +548,7 @@ impl Parser<'_> {
     }
 
     fn method(&mut self, of: Id, name: &str, start: usize, at: Range<usize>) -> Made {
-        if let Some((kind, least, most)) = fold(name) {
+        if let Some((kind, least, most)) = macros::named(name) {
             return self.fold(kind, of, name, start, least..=most);
         }
         if name == "optMap" || name == "optFlatMap" {
@@ -570,9 +558,9 @@ impl Parser<'_> {
             let error = error(format!("there is no method `{name}`"), at);
             return Err(if functions::global(name).is_some() || name == "has" {
                 error.hint(format!("`{name}` is a function; write {name}(value)"))
-            } else if let Some(hint) = foreign(name)
+            } else if let Some(hint) = hint::foreign(name)
                 .map(str::to_owned)
-                .or_else(|| meant(name, functions::names(Form::Method).chain(MACROS)))
+                .or_else(|| meant(name, functions::names(Form::Method).chain(macros::MACROS)))
             {
                 error.hint(hint)
             } else {
@@ -611,209 +599,6 @@ impl Parser<'_> {
         let below = arguments.clone();
         self.add(Kind::Call { function, arguments, pattern }, at, &below)
     }
-
-    /// `has(a.b)`: the last access becomes a question.
-    fn has(&mut self, start: usize) -> Made {
-        let arguments = self.arguments()?;
-        let at = start..self.last;
-        let wrong = || error("`has` asks for one field", at.clone()).hint("write has(value.field)");
-        let [of] = arguments[..] else { return Err(wrong()) };
-        match self.nodes.get_mut(of as usize).map(|node| &mut node.kind) {
-            Some(
-                Kind::Select { optional, .. }
-                | Kind::Index { optional, .. }
-                | Kind::Name { optional, .. },
-            ) => {
-                *optional = true;
-            }
-            _ => return Err(wrong()),
-        }
-        self.add(Kind::Has(of), at, &[of])
-    }
-
-    /// `default(a.b, 1)`, `first(a, b)`: every access on the way may be absent.
-    fn first(&mut self, name: &str, start: usize) -> Made {
-        let of = self.arguments()?;
-        let at = start..self.last;
-        let otherwise = name == "default";
-        if of.is_empty() || (otherwise && of.len() != 2) {
-            let usage = if otherwise { "default(value, otherwise)" } else { "first(value, …)" };
-            return Err(error(format!("`{name}` has {} arguments here", of.len()), at)
-                .hint(format!("write {usage}")));
-        }
-        let tried = of.len() - usize::from(otherwise);
-        for id in of.iter().take(tried) {
-            let mut next = Some(*id);
-            while let Some(id) = next {
-                next = match self.nodes.get_mut(id as usize).map(|node| &mut node.kind) {
-                    Some(Kind::Select { of, optional, .. } | Kind::Index { of, optional, .. }) => {
-                        *optional = true;
-                        Some(*of)
-                    }
-                    Some(Kind::Name { optional, .. }) => {
-                        *optional = true;
-                        None
-                    }
-                    _ => None,
-                };
-            }
-        }
-        let below = of.clone();
-        self.add(Kind::First { of, otherwise }, at, &below)
-    }
-
-    /// A variable's name, and the comma behind it.
-    fn variable(&mut self, of: &str) -> Result<String, Error> {
-        let at = self.at.clone();
-        let Token::Name(name) = self.next.clone() else {
-            return Err(self
-                .unexpected(&format!("expected a name for the element in `{of}`"))
-                .hint(format!("write {of}(x, …)")));
-        };
-        if is_reserved(&name) && TypeName::named(&name).is_none() {
-            return Err(error(format!("`{name}` is a reserved word"), at));
-        }
-        self.advance()?;
-        if !self.is(",") {
-            return Err(error(
-                format!("the first argument of `{of}` is a name for the element"),
-                at,
-            )
-            .hint(format!("write {of}(x, …), and use `x` behind the comma")));
-        }
-        self.advance()?;
-        Ok(name)
-    }
-
-    /// Whether a further variable comes next: a name and a comma.
-    fn is_variable(&self) -> bool {
-        matches!(self.next, Token::Name(_))
-            && matches!(self.tokens.clone().next(), Ok((Token::Sign(","), _)))
-    }
-
-    fn fold(
-        &mut self,
-        kind: FoldKind,
-        over: Id,
-        name: &str,
-        start: usize,
-        variables: std::ops::RangeInclusive<usize>,
-    ) -> Made {
-        let open = self.at.clone();
-        self.advance()?;
-        let local = self.locals.len() as u32;
-        let mut names = vec![self.variable(name)?];
-        // `map(x, f, t)` has one variable and a filter, which may be a name, too.
-        if *variables.start() == 2 || (*variables.end() == 2 && self.is_variable()) {
-            let at = self.at.clone();
-            names.push(self.variable(name)?);
-            if names.first() == names.last() {
-                return Err(error("the two variables have the same name", at));
-            }
-        }
-        let two = names.len() == 2;
-        self.locals.extend(names);
-        let mut filter = None;
-        let mut body = self.expression()?;
-        let transforms =
-            matches!(kind, FoldKind::Map | FoldKind::TransformMap | FoldKind::TransformMapEntry);
-        if transforms && self.take(",")? {
-            filter = Some(std::mem::replace(&mut body, self.expression()?));
-        }
-        self.take(",")?;
-        self.expect(")", &open)?;
-        self.locals.truncate(local as usize);
-        let below: Vec<Id> = [over, body].into_iter().chain(filter).collect();
-        let fold = Fold { kind, over, local, two, filter, body };
-        self.add(Kind::Fold(Box::new(fold)), start..self.last, &below)
-    }
-
-    fn opt_map(&mut self, of: Id, flat: bool, start: usize) -> Made {
-        let open = self.at.clone();
-        self.advance()?;
-        let local = self.locals.len() as u32;
-        let name = self.variable(if flat { "optFlatMap" } else { "optMap" })?;
-        self.locals.push(name);
-        let body = self.expression()?;
-        self.expect(")", &open)?;
-        self.locals.pop();
-        self.add(Kind::OptMap { of, body, local, flat }, start..self.last, &[of, body])
-    }
-
-    fn bind(&mut self, start: usize) -> Made {
-        let open = self.at.clone();
-        self.advance()?;
-        let local = self.locals.len() as u32;
-        let name = self.variable("cel.bind")?;
-        let value = self.expression()?;
-        if !self.take(",")? {
-            return Err(self.unexpected("expected `,` and what uses the variable"));
-        }
-        self.locals.push(name);
-        let body = self.expression()?;
-        self.expect(")", &open)?;
-        self.locals.pop();
-        self.add(Kind::Bind { value, body, local }, start..self.last, &[value, body])
-    }
-}
-
-const MACROS: [&str; 13] = [
-    "all",
-    "exists",
-    "exists_one",
-    "existsOne",
-    "map",
-    "filter",
-    "transformList",
-    "transformMap",
-    "transformMapEntry",
-    "sortBy",
-    "optMap",
-    "optFlatMap",
-    "has",
-];
-
-/// A macro over elements, and how many variables it has.
-fn fold(name: &str) -> Option<(FoldKind, usize, usize)> {
-    Some(match name {
-        "all" => (FoldKind::All, 1, 2),
-        "exists" => (FoldKind::Exists, 1, 2),
-        "exists_one" | "existsOne" => (FoldKind::ExistsOne, 1, 2),
-        "map" => (FoldKind::Map, 1, 1),
-        "filter" => (FoldKind::Filter, 1, 1),
-        "transformList" => (FoldKind::Map, 2, 2),
-        "transformMap" => (FoldKind::TransformMap, 2, 2),
-        "transformMapEntry" => (FoldKind::TransformMapEntry, 2, 2),
-        "sortBy" => (FoldKind::SortBy, 1, 1),
-        _ => return None,
-    })
-}
-
-/// What CEL has for a function that other languages call otherwise.
-fn foreign(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "len" | "length" | "count" => "write size(value)",
-        "str" | "toString" | "to_string" => "write string(value)",
-        "float" | "number" | "parseFloat" | "Number" => "write double(value)",
-        "parseInt" | "integer" => "write int(value)",
-        "toLowerCase" | "tolower" | "to_lower" | "lowercase" => "write value.lower()",
-        "toUpperCase" | "toupper" | "to_upper" | "uppercase" => "write value.upper()",
-        "includes" => "write value.contains(text), or element in list",
-        "startswith" => "write value.startsWith(text)",
-        "endswith" => "write value.endsWith(text)",
-        "some" | "any" => "write list.exists(x, condition)",
-        "every" => "write list.all(x, condition)",
-        "find" => "write list.filter(x, condition).first()",
-        "get" => "write value[?key].orValue(otherwise), or default(value.key, otherwise)",
-        "push" | "append" | "concat" => "write list + [element]",
-        "toJSON" | "to_json" | "tojson" | "stringify" | "dumps" => "write json(value)",
-        "fromJSON" | "from_json" | "fromjson" | "loads" => "write parseJson(text)",
-        "coalesce" | "firstNonNull" => "write first(value, …)",
-        "now" | "today" | "random" | "uuid" | "env" | "secret" => {
-            "expressions have no clock, randomness, environment or secrets; take such values from steps"
-        }
-        _ => return None,
-    })
 }
 
 fn too_deep(at: Range<usize>) -> Error {

@@ -7,6 +7,7 @@ use crate::evaluate::Scope;
 use crate::expr::Expr;
 use crate::meter::Meter;
 use crate::reference::Reference;
+use crate::types::{Type, Types};
 
 /// A string of a file, which may contain expressions: `Hello ${user.name}`.
 ///
@@ -97,6 +98,19 @@ impl Text {
         })
     }
 
+    /// The type of the value: that of the expression if the text is nothing else, and a
+    /// string otherwise.
+    pub fn infer(&self, types: &dyn Types) -> Result<Type, Error> {
+        let mut found = Type::Text;
+        for (expr, offset) in self.exprs() {
+            let of = expr.infer(types).map_err(|error| error.shifted(offset))?;
+            if self.as_expr().is_some() {
+                found = of;
+            }
+        }
+        Ok(found)
+    }
+
     /// The value: that of the expression if the text is nothing else; otherwise a string
     /// with strings as they are, nothing for what is absent, and the rest as JSON.
     pub fn evaluate(&self, scope: &dyn Scope, meter: &mut Meter) -> Result<Json, Error> {
@@ -123,6 +137,14 @@ impl Text {
             }
         }
         Ok(made)
+    }
+
+    /// Where the expression is, if there is one only; else nowhere in particular.
+    pub(crate) fn span(&self) -> std::ops::Range<usize> {
+        match &self.parts[..] {
+            [Part::Expr { expr, offset }] => *offset..offset + expr.source().len(),
+            _ => 0..0,
+        }
     }
 
     pub(crate) fn exprs(&self) -> impl Iterator<Item = (&Expr, usize)> {

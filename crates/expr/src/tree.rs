@@ -7,6 +7,7 @@ use crate::evaluate::Scope;
 use crate::meter::Meter;
 use crate::reference::Reference;
 use crate::text::Text;
+use crate::types::{Type, Types};
 
 /// A value of a file: each string in it is a [`Text`]. Keys are literal.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +52,17 @@ impl Tree {
             let references: Vec<_> = text.references().collect();
             references.into_iter().map(move |reference| (path.clone(), reference))
         })
+    }
+
+    /// The type of the value.
+    pub fn infer(&self, types: &dyn Types) -> Result<Type, Error> {
+        infer(&self.root, &mut Vec::new(), &Type::Dyn, types).map(Type::bounded)
+    }
+
+    /// The type of the value, which must be able to be of the wanted type: what a tool's
+    /// schema says of its arguments, for example.
+    pub fn check(&self, types: &dyn Types, wanted: &Type) -> Result<Type, Error> {
+        infer(&self.root, &mut Vec::new(), wanted, types).map(Type::bounded)
     }
 
     /// The value, with each string replaced by the value of its [`Text`].
@@ -133,6 +145,59 @@ fn collect<'t>(branch: &'t Branch, path: &mut Vec<Step<'t>>, found: &mut Vec<(St
             }
         }
     }
+}
+
+fn infer<'t>(
+    branch: &'t Branch,
+    path: &mut Vec<Step<'t>>,
+    wanted: &Type,
+    types: &dyn Types,
+) -> Result<Type, Error> {
+    let (of, at) = match branch {
+        Branch::Constant(value) => (Type::of_value(value), 0..value.as_str().map_or(0, str::len)),
+        Branch::Text(text) => {
+            let of = text.infer(types).map_err(|error| error.below(&pointer(path)))?;
+            (of, text.span())
+        }
+        Branch::List(items) => {
+            let element = wanted.of_elements();
+            let mut found = Vec::with_capacity(items.len());
+            for (index, item) in items.iter().enumerate() {
+                path.push(Step::Index(index));
+                found.push(infer(item, path, &element, types)?);
+                path.pop();
+            }
+            (Type::list(Type::union(found)), 0..0)
+        }
+        Branch::Map(entries) => {
+            let mut found = Vec::with_capacity(entries.len());
+            for (key, item) in entries {
+                path.push(Step::Key(key));
+                let wanted = match wanted.of_field(key) {
+                    Ok(wanted) => wanted,
+                    Err(unfit) => return Err(unfit.at(&(0..0)).below(&pointer(path))),
+                };
+                found.push((key.clone(), infer(item, path, &wanted, types)?));
+                path.pop();
+            }
+            (Type::object(found), 0..0)
+        }
+    };
+    if of.can_be(wanted) {
+        return Ok(of);
+    }
+    let message = format!("{} is wanted here, not {}", wanted.described(), of.described());
+    let error = Error::new(ErrorKind::Type, message, at).below(&pointer(path));
+    Err(match (wanted, of) {
+        (Type::Text, Type::List(_) | Type::Map(_) | Type::Object(_)) => {
+            error.hint("write json(value) or list.join(\", \")")
+        }
+        (Type::Text, _) => error.hint("write string(value)"),
+        (wanted, Type::Text) if wanted.may_be(crate::functions::Takes::Number) => {
+            error.hint("write int(text) or double(text)")
+        }
+        _ => error,
+    })
 }
 
 fn evaluate<'t>(

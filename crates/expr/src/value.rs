@@ -9,7 +9,8 @@ mod map;
 
 use std::rc::Rc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 use serde_json::Value as Json;
 
 pub(crate) use compare::{compare, equal};
@@ -27,7 +28,9 @@ pub(crate) enum Value<'a> {
     Bytes(Rc<[u8]>),
     List(List<'a>),
     Map(Map<'a>),
-    Timestamp(Timestamp),
+    /// In UTC. A civil time, because the last hours of the year 9999 are none of
+    /// `jiff::Timestamp`.
+    Timestamp(DateTime),
     Duration(SignedDuration),
     Type(TypeName),
     Optional(Option<Rc<Value<'a>>>),

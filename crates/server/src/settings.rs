@@ -60,7 +60,7 @@ pub(crate) struct Settings {
     /// How a server looks for changed definitions, if it does.
     pub(crate) reload: Option<WatchOptions>,
     /// What the engine is built with.
-    pub(crate) engine: windlass::Settings,
+    pub(crate) engine: windlass::EngineSettings,
     /// How a server listens.
     pub(crate) server: ServerSettings,
     /// What tools may reach outside of the program.
@@ -200,7 +200,10 @@ impl Settings {
 }
 
 /// The engine counts the quotas of calls.
-fn with_quotas(mut engine: windlass::Settings, quotas: &QuotaSettings) -> windlass::Settings {
+fn with_quotas(
+    mut engine: windlass::EngineSettings,
+    quotas: &QuotaSettings,
+) -> windlass::EngineSettings {
     engine.quotas = quotas.calls();
     engine
 }

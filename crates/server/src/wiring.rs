@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::sync::Arc;
 
-use windlass::definition::{self, Limits, ProviderSpec};
+use windlass::definition::{self, DefinitionLimits, ProviderSpec};
 use windlass::{Engine, EngineBuilder, Error, ErrorKind, Executor, Kind, Secret, ToolSpec};
 use windlass_executors::agent::{Agents, RunLog};
 use windlass_executors::builtin::Builtins;
@@ -182,7 +182,7 @@ pub(crate) fn providers(settings: &Settings) -> BTreeMap<String, ProviderSpec> {
     let mut kinds = Kinds::new(&settings.outbound, &settings.models);
     let shipped = kinds
         .shipped()
-        .map(|(source, text)| definition::parse_all(&source, &text, &Limits::default()));
+        .map(|(source, text)| definition::parse_all(&source, &text, &DefinitionLimits::default()));
     let read = files.map(|file| file.outcome).chain(shipped);
     let found = read.filter_map(Result::ok).flat_map(|parsed| parsed.providers);
     let mut providers = BTreeMap::new();

@@ -57,6 +57,7 @@ pub(super) fn read(outer: Fields<'_>, report: &mut Report<'_>) -> Option<Node> {
     let kind = read_type(outer, data, &what, report)?;
     let id_of =
         |key: &str, report: &mut Report<'_>| data.text(key, report).filter(|id| !id.is_empty());
+    let loop_id = id_of("loop_id", report);
     let parent = outer.text("parentId", report).filter(|id| !id.is_empty());
     let parent =
         parent.or_else(|| id_of("iteration_id", report)).or_else(|| id_of("loop_id", report));
@@ -71,6 +72,7 @@ pub(super) fn read(outer: Fields<'_>, report: &mut Report<'_>) -> Option<Node> {
         at: outer.at(),
         id,
         parent,
+        loop_id,
         kind,
         position,
     })

@@ -528,6 +528,12 @@ impl Run<'_> {
             Got::Namespace(entries) => entries.borrow().get(name).cloned(),
             Got::Undefined(message) => return fail(&**message),
             Got::Plain(Value::Object(entries)) => entries.get(name).cloned(),
+            // Groups are pairs, and have names for their parts.
+            Got::Plain(Value::List(items)) if items.len() == 2 => match name {
+                "grouper" => items.first().cloned(),
+                "list" => items.get(1).cloned(),
+                _ => None,
+            },
             _ => None,
         };
         Ok(match (found, base) {

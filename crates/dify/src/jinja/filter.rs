@@ -78,20 +78,17 @@ pub(super) fn apply(run: &mut Run<'_>, name: &str, base: Got, given: &Given) -> 
             return run.attribute(value.into(), &key);
         }
         "tojson" | "pprint" => {
-            let indent = given.get(0, "indent").is_some_and(Value::is_truthy);
-            let json = match (name, indent) {
-                ("pprint", _) => text::repr(&value),
-                (_, true) => text::json_indented(&value),
-                (_, false) => text::json(&value),
+            if name == "pprint" {
+                let text = text::repr(&value);
+                return Ok(run.text(text)?.into());
+            }
+            let value = sorted(&value);
+            let json = match given.get(0, "indent").is_some_and(Value::is_truthy) {
+                true => text::json_indented(&value),
+                false => text::json(&value),
             };
-            run.text(match name {
-                "pprint" => json,
-                _ => json
-                    .replace('<', "\\u003c")
-                    .replace('>', "\\u003e")
-                    .replace('&', "\\u0026")
-                    .replace('\'', "\\u0027"),
-            })?
+            run.allocate(json.len())?;
+            run.text(html_safe(&json))?
         }
         "format" => match &value {
             Value::Text(format) => percent(run, format, &given.list)?,
@@ -176,6 +173,37 @@ pub(super) fn test(run: &mut Run<'_>, name: &str, base: Got, given: &Given) -> R
         "escaped" => false,
         _ => return fail(format!("no test named '{name}'")),
     })
+}
+
+/// The value with the keys of its objects in order, as `tojson` writes them.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::List(items) => items.iter().map(sorted).collect(),
+        Value::Object(entries) => {
+            let mut entries: Vec<(String, Value)> =
+                entries.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            entries.into_iter().collect()
+        }
+        other => other.clone(),
+    }
+}
+
+/// JSON in ASCII, without what has a meaning in HTML.
+fn html_safe(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\'' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if c.is_ascii() => out.push(c),
+            c => {
+                let mut units = [0; 2];
+                let units = c.encode_utf16(&mut units);
+                units.iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            }
+        }
+    }
+    out
 }
 
 fn text_of(given: &Given, at: usize, name: &str) -> String {

@@ -34,6 +34,13 @@ pub(super) fn call(run: &mut Run<'_>, on: &Value, name: &str, given: &Given) -> 
             "keys" => run.list(entries.keys().map(|key| key.as_str().into()).collect())?,
             "values" => run.list(entries.values().cloned().collect())?,
             "copy" => on.clone(),
+            "cycle" => match entries.get("index0") {
+                Some(Value::Int(at)) if !given.list.is_empty() => {
+                    let at = usize::try_from(*at).unwrap_or(0) % given.list.len();
+                    given.list[at].clone()
+                }
+                _ => return unknown(on, name),
+            },
             "get" => {
                 let key = given.list.first().map(text::python).unwrap_or_default();
                 let found = entries.get(&key).cloned();

@@ -452,7 +452,12 @@ impl Parser {
             ("/", Operator::Divide),
             ("%", Operator::Remainder),
         ];
-        self.binary(Self::unary, &signs)
+        self.binary(Self::power, &signs)
+    }
+
+    /// Powers join from the left, and a sign binds closer: so Jinja has it.
+    fn power(&mut self) -> Parsed {
+        self.binary(Self::unary, &[("**", Operator::Power)])
     }
 
     fn unary(&mut self) -> Parsed {
@@ -556,7 +561,7 @@ impl Parser {
         self.tall(Expr::Dict(entries), height)
     }
 
-    /// Attributes, items, calls, and powers.
+    /// Attributes, items and calls.
     fn postfix(&mut self, mut value: Tall) -> Parsed {
         loop {
             let height = value.height;
@@ -578,12 +583,6 @@ impl Parser {
                 let (arguments, inner) = self.arguments()?;
                 let expr = Expr::Call(Box::new(value.expr), arguments);
                 value = self.tall(expr, height.max(inner))?;
-            } else if self.take_sign("**") {
-                let right = self.deeper(Self::unary_plain)?;
-                let height = height.max(right.height);
-                let expr =
-                    Expr::Binary(Operator::Power, Box::new(value.expr), Box::new(right.expr));
-                value = self.tall(expr, height)?;
             } else {
                 return Ok(value);
             }

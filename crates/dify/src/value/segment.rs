@@ -222,12 +222,12 @@ impl Segment {
 
     /// The text in prompts, URLs and bodies.
     pub fn text(&self) -> String {
-        match (self.kind, &self.value) {
-            (Kind::None, _) | (Kind::File | Kind::FileList, _) => String::new(),
-            (Kind::Object, value) => text::json(value),
-            (_, Value::List(items)) if items.is_empty() => String::new(),
-            (Kind::StringList, value) => text::json(value),
-            (_, value) => text::python(value),
+        let is_empty = matches!(&self.value, Value::List(items) if items.is_empty());
+        match self.kind {
+            Kind::None | Kind::File | Kind::FileList => String::new(),
+            list if list.is_list() && is_empty => String::new(),
+            Kind::Object | Kind::StringList => text::json(&self.value),
+            _ => text::python(&self.value),
         }
     }
 

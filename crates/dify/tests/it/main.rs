@@ -7,5 +7,9 @@
     reason = "a failure here should stop the run"
 )]
 
+mod dry_run;
+mod fixtures;
+mod oracle;
 mod reading;
+mod steps;
 mod vectors;

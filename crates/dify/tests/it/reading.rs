@@ -10,7 +10,7 @@ use windlass_dify::Document;
 use crate::vectors::corpus;
 
 /// All files in a folder of the corpus, in order.
-fn files(folder: &str) -> Vec<(String, String)> {
+pub(crate) fn files(folder: &str) -> Vec<(String, String)> {
     let mut open: Vec<PathBuf> = vec![corpus(folder)];
     let mut found = Vec::new();
     while let Some(folder) = open.pop() {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::node::Position;
-use super::{Limits, LoadError, Parsed, ProviderSpec, parse_all};
+use super::{DefinitionLimits, LoadError, Parsed, ProviderSpec, parse_all};
 
 /// Maximum number of reader threads; more would wait for the same disk.
 const MAX_THREADS: usize = 4;
@@ -44,21 +44,21 @@ impl Folder {
 
 /// Reads all `*.yaml`, `*.yml` and `*.json` files below a folder.
 pub fn load_folder(dir: &Path) -> Folder {
-    load_folder_with(dir, &Limits::default())
+    load_folder_with(dir, &DefinitionLimits::default())
 }
 
 /// Reads a folder with custom limits.
-pub fn load_folder_with(dir: &Path, limits: &Limits) -> Folder {
+pub fn load_folder_with(dir: &Path, limits: &DefinitionLimits) -> Folder {
     FolderWalk::through(dir, limits).read()
 }
 
 /// The files that [`load_folder`] would read, sorted.
 pub fn list_files(dir: &Path) -> Vec<PathBuf> {
-    FolderWalk::through(dir, &Limits::default()).found
+    FolderWalk::through(dir, &DefinitionLimits::default()).found
 }
 
 /// Reads a file of definitions as text. A file that is too large is not read.
-pub fn read_file(path: &Path, limits: &Limits) -> Result<String, LoadError> {
+pub fn read_file(path: &Path, limits: &DefinitionLimits) -> Result<String, LoadError> {
     let fault = |at: Position, message: String| LoadError {
         file: path.display().to_string(),
         line: at.line,
@@ -92,7 +92,7 @@ pub fn read_file(path: &Path, limits: &Limits) -> Result<String, LoadError> {
 
 /// A folder walk: finds files before they are read.
 pub(crate) struct FolderWalk<'l> {
-    limits: &'l Limits,
+    limits: &'l DefinitionLimits,
     visited: HashSet<PathBuf>,
     /// Sorted.
     pub(crate) found: Vec<PathBuf>,
@@ -100,7 +100,7 @@ pub(crate) struct FolderWalk<'l> {
 }
 
 impl<'l> FolderWalk<'l> {
-    pub(crate) fn through(dir: &Path, limits: &'l Limits) -> Self {
+    pub(crate) fn through(dir: &Path, limits: &'l DefinitionLimits) -> Self {
         let mut walk =
             Self { limits, visited: HashSet::new(), found: Vec::new(), errors: Vec::new() };
         walk.enter(dir, 0);
@@ -179,7 +179,7 @@ fn is_definition(path: &Path) -> bool {
     })
 }
 
-fn read_files(paths: Vec<PathBuf>, limits: &Limits) -> Vec<LoadedFile> {
+fn read_files(paths: Vec<PathBuf>, limits: &DefinitionLimits) -> Vec<LoadedFile> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
@@ -219,7 +219,7 @@ fn read_files(paths: Vec<PathBuf>, limits: &Limits) -> Vec<LoadedFile> {
         .collect()
 }
 
-fn read_one(path: &Path, limits: &Limits) -> Result<Parsed, Vec<LoadError>> {
+fn read_one(path: &Path, limits: &DefinitionLimits) -> Result<Parsed, Vec<LoadError>> {
     let text = read_file(path, limits).map_err(|error| vec![error])?;
     parse_all(&path.display().to_string(), &text, limits)
 }

@@ -17,8 +17,8 @@ pub use watch::{FolderWatch, WatchOptions};
 use crate::call::Call;
 use crate::call::content::Output;
 use crate::definition::{
-    Definition, FolderWalk, LibrarySpec, Limits, LoadError, LoadedFile, Parsed, ProviderSpec,
-    SettingPlaces, list_files, parse_all,
+    Definition, DefinitionLimits, FolderWalk, LibrarySpec, LoadError, LoadedFile, Parsed,
+    ProviderSpec, SettingPlaces, list_files, parse_all,
 };
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, SettingFlaw};
@@ -99,7 +99,7 @@ impl Engine {
     /// source.
     pub fn load_texts(&self, texts: impl IntoIterator<Item = (String, String)>) -> LoadReport {
         let file = |(source, text): (String, String)| {
-            let outcome = parse_all(&source, &text, &Limits::default());
+            let outcome = parse_all(&source, &text, &DefinitionLimits::default());
             LoadedFile { path: source.into(), outcome }
         };
         self.install(None, texts.into_iter().map(file).collect(), &[]).0
@@ -111,7 +111,7 @@ impl Engine {
     }
 
     fn load_text_of(&self, owner: Option<&TenantId>, source: &str, text: &str) -> LoadReport {
-        let outcome = parse_all(source, text, &Limits::default());
+        let outcome = parse_all(source, text, &DefinitionLimits::default());
         self.install(owner, vec![LoadedFile { path: source.into(), outcome }], &[]).0
     }
 
@@ -371,7 +371,7 @@ impl Loader {
     /// Reads the folder and installs what is new, changed or gone.
     fn load(&mut self) -> LoadReport {
         // Taken before reading, so that concurrent changes are seen next time.
-        let limits = Limits::default();
+        let limits = DefinitionLimits::default();
         let walk = FolderWalk::through(&self.folder, &limits);
         let now: HashMap<PathBuf, FileStamp> =
             walk.found.iter().map(|path| (path.clone(), stamp(path))).collect();

@@ -8,7 +8,7 @@
 use granit_parser::{Parser, Span};
 use serde_json::{Number, Value};
 
-use super::Limits;
+use super::DefinitionLimits;
 use super::reader::FaultReport;
 use super::tree_builder::{FatalError, TreeBuilder};
 
@@ -101,7 +101,11 @@ impl Node {
 
 /// Reads all documents of a text. Blank documents are skipped; after a syntax
 /// error, the documents before it are returned.
-pub(super) fn documents(text: &str, limits: &Limits, report: &mut FaultReport<'_>) -> Vec<Node> {
+pub(super) fn documents(
+    text: &str,
+    limits: &DefinitionLimits,
+    report: &mut FaultReport<'_>,
+) -> Vec<Node> {
     if text.len() > limits.file_bytes {
         report.hinted(
             Position::START,

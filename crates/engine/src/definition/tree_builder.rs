@@ -9,7 +9,7 @@ use granit_parser::{Event, ScalarStyle, Tag};
 
 use super::node::{MapEntry, Node, NodeValue, Position};
 use super::reader::FaultReport;
-use super::{Limits, scalar};
+use super::{DefinitionLimits, scalar};
 
 /// An error after which the rest of the file cannot be read.
 pub(super) struct FatalError {
@@ -19,7 +19,7 @@ pub(super) struct FatalError {
 
 /// Builds the documents of a text, event by event.
 pub(super) struct TreeBuilder<'l> {
-    limits: &'l Limits,
+    limits: &'l DefinitionLimits,
     documents: Vec<Node>,
     open: Vec<OpenCollection>,
     anchors: HashMap<usize, Anchored>,
@@ -60,7 +60,7 @@ enum PendingKey {
 }
 
 impl<'l> TreeBuilder<'l> {
-    pub(super) fn new(limits: &'l Limits) -> Self {
+    pub(super) fn new(limits: &'l DefinitionLimits) -> Self {
         Self {
             limits,
             documents: Vec::new(),
@@ -178,7 +178,7 @@ impl<'l> TreeBuilder<'l> {
     fn spend(&mut self, cost: NodeCost, at: Position) -> Result<(), FatalError> {
         self.spent.nodes = self.spent.nodes.saturating_add(cost.nodes);
         self.spent.bytes = self.spent.bytes.saturating_add(cost.bytes);
-        let Limits { nodes, file_bytes, .. } = *self.limits;
+        let DefinitionLimits { nodes, file_bytes, .. } = *self.limits;
         let too_much = if self.spent.nodes > nodes {
             format!("more than {nodes} values, aliases expanded")
         } else if self.spent.bytes > file_bytes.saturating_mul(2) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use tokio_util::task::TaskTracker;
 
-use super::{Engine, EngineInner, Settings};
+use super::{Engine, EngineInner, EngineSettings};
 use crate::approval::Approvals;
 use crate::call::CallEnvironment;
 use crate::call::cache::ResultCache;
@@ -45,7 +45,7 @@ type Callback = Box<dyn FnMut(&Event) + Send>;
 /// Builds an [`Engine`].
 #[derive(Default)]
 pub struct EngineBuilder {
-    settings: Settings,
+    settings: EngineSettings,
     tools: Vec<ToolBuilder>,
     store: Option<Arc<dyn RecordStore>>,
     hooks: Vec<Arc<dyn Hook>>,
@@ -196,7 +196,7 @@ impl EngineBuilder {
 
     /// Changes settings.
     #[must_use]
-    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub fn settings(mut self, change: impl FnOnce(&mut EngineSettings)) -> Self {
         change(&mut self.settings);
         self
     }

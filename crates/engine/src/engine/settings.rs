@@ -7,7 +7,7 @@ use crate::schedule::{BreakerSettings, CallQuotas, LimitSettings, RetryBudget, R
 /// Settings of an engine.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct EngineSettings {
     /// Concurrency limits and the queue.
     pub limits: LimitSettings,
     /// Quotas for calls and their cost, by tenant, user, key and tool.
@@ -38,7 +38,7 @@ pub struct Settings {
     pub event_capacity: usize,
 }
 
-impl Default for Settings {
+impl Default for EngineSettings {
     fn default() -> Self {
         Self {
             limits: LimitSettings::default(),

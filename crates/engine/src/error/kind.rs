@@ -1,12 +1,11 @@
 //! The table of all kinds of failure: a row per kind, a column per surface.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::value::text::Lang;
+use crate::value::text_schema;
 
 /// Names and properties of one kind of failure, on all surfaces.
 #[derive(Debug, Clone, Copy)]
@@ -288,19 +287,7 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-impl JsonSchema for ErrorKind {
-    fn schema_name() -> Cow<'static, str> {
-        "ErrorKind".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string"})
-    }
-}
+text_schema!(ErrorKind);
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,10 @@ mod bus;
 mod queue_view;
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub(crate) use bus::EventBus;
@@ -21,6 +23,7 @@ use crate::call::context::Caller;
 use crate::error::{ErrorKind, Violation};
 use crate::journal::record::Status;
 use crate::tool::Kind;
+use crate::value::duration;
 use crate::value::name::{BatchId, CallId, TenantId, ToolName};
 use crate::value::secret::Veil;
 
@@ -37,7 +40,7 @@ pub struct Event {
 }
 
 /// Types of events.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "event_type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EventBody {
@@ -226,55 +229,139 @@ impl EventBody {
         }
     }
 
-    /// The call that the event is about.
-    pub fn call(&self) -> Option<&CallInfo> {
+    /// What the event is about.
+    pub fn subject(&self) -> EventSubject<'_> {
         match self {
-            Self::ToolQueued { call, .. }
-            | Self::ValidationError { call, .. }
+            Self::ToolQueued { call, batch_id, .. } => EventSubject::QueuedCall(call, *batch_id),
+            Self::ValidationError { call, .. }
             | Self::ApprovalRequested { call, .. }
             | Self::ApprovalDecided { call, .. }
             | Self::ExecutionStarted { call }
-            | Self::ExecutionRetried { call, .. }
-            | Self::ExecutionProgress { call, .. }
-            | Self::ExecutionCompleted { call, .. }
-            | Self::ExecutionFailed { call, .. } => Some(call),
-            Self::ToolLoaded { .. }
-            | Self::ToolAdded { .. }
-            | Self::ToolUpdated { .. }
-            | Self::ToolRemoved { .. }
-            | Self::ReloadStarted { .. }
-            | Self::ReloadCompleted { .. }
-            | Self::LoadError { .. }
-            | Self::QueueDrained { .. }
-            | Self::Missed { .. } => None,
+            | Self::ExecutionRetried { call, .. } => EventSubject::Call(call),
+            Self::ExecutionProgress { call, progress } => EventSubject::Progress(call, progress),
+            Self::ExecutionCompleted { call, .. } | Self::ExecutionFailed { call, .. } => {
+                EventSubject::EndedCall(call)
+            }
+            Self::QueueDrained { batch_id, caller, .. } => {
+                EventSubject::EndedBatch(*batch_id, caller)
+            }
+            Self::ToolAdded { tenant, .. }
+            | Self::ToolUpdated { tenant, .. }
+            | Self::ToolRemoved { tenant, .. } => EventSubject::Tools(tenant.as_ref()),
+            Self::ToolLoaded { tenant, .. } | Self::LoadError { tenant, .. } => {
+                EventSubject::Definitions(tenant.as_ref())
+            }
+            Self::ReloadStarted { .. } | Self::ReloadCompleted { .. } => {
+                EventSubject::Definitions(None)
+            }
+            Self::Missed { count } => EventSubject::Missed(*count),
+        }
+    }
+
+    /// What is new, in words for operators, without the name of the call.
+    pub fn news(&self) -> String {
+        let spent = |seconds: &f64| {
+            duration::human(Duration::try_from_secs_f64(*seconds).unwrap_or_default())
+        };
+        match self {
+            Self::ToolLoaded { tool_name, source, .. } => format!("{tool_name} from {source}"),
+            Self::ToolAdded { tool_name, .. }
+            | Self::ToolUpdated { tool_name, .. }
+            | Self::ToolRemoved { tool_name, .. } => tool_name.to_string(),
+            Self::ReloadStarted { source } => source.to_string(),
+            Self::ReloadCompleted { source, tools, errors } => {
+                format!("{source}: {tools} tools, {errors} errors")
+            }
+            Self::LoadError { error, .. } => error.clone(),
+            Self::ToolQueued { position, .. } => format!("is call {}", position + 1),
+            Self::QueueDrained { calls: 1, .. } => "1 call".to_owned(),
+            Self::QueueDrained { calls, .. } => format!("{calls} calls"),
+            Self::ValidationError { errors, .. } => {
+                errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            }
+            Self::ApprovalRequested { reason, .. } => reason.clone(),
+            Self::ApprovalDecided { verdict, .. } => match (verdict.approved, &verdict.by) {
+                (true, Some(by)) => format!("approved by {by}"),
+                (false, Some(by)) => format!("denied by {by}"),
+                (true, None) => "approved".to_owned(),
+                (false, None) => "denied".to_owned(),
+            },
+            Self::ExecutionStarted { call } => call.call_id.to_string(),
+            Self::ExecutionRetried { attempt, error, delay, .. } => {
+                format!("attempt {attempt} failed: {error}; the next one in {}", spent(delay))
+            }
+            Self::ExecutionProgress { progress, .. } => progress.to_text(),
+            Self::ExecutionCompleted { execution_time, .. } => spent(execution_time),
+            Self::ExecutionFailed { status, error, .. } => format!("{status}: {error}"),
+            Self::Missed { count: 1 } => "1 event".to_owned(),
+            Self::Missed { count } => format!("{count} events"),
+        }
+    }
+
+    /// The call that the event is about.
+    pub fn call(&self) -> Option<&CallInfo> {
+        self.subject().call()
+    }
+
+    /// The caller of the call or batch that the event is about.
+    pub fn caller(&self) -> Option<&Arc<Caller>> {
+        match self.subject() {
+            EventSubject::EndedBatch(_, caller) => Some(caller),
+            subject => subject.call().map(|call| &call.caller),
         }
     }
 
     /// The only tenant that may see the event; `None` if all may.
     pub fn tenant(&self) -> Option<&TenantId> {
+        match self.subject() {
+            EventSubject::QueuedCall(call, _)
+            | EventSubject::Call(call)
+            | EventSubject::Progress(call, _)
+            | EventSubject::EndedCall(call) => Some(&call.caller.tenant),
+            EventSubject::EndedBatch(_, caller) => Some(&caller.tenant),
+            EventSubject::Tools(tenant) | EventSubject::Definitions(tenant) => tenant,
+            EventSubject::Missed(_) => None,
+        }
+    }
+}
+
+/// What an event is about: all that routing it needs, so that a new type of
+/// event is routed without a change.
+#[derive(Clone, Copy, Debug)]
+pub enum EventSubject<'e> {
+    /// A call of a batch that was queued.
+    QueuedCall(&'e CallInfo, BatchId),
+    /// A call that has not ended.
+    Call(&'e CallInfo),
+    /// A call that reports progress.
+    Progress(&'e CallInfo, &'e Content),
+    /// A call that has its result.
+    EndedCall(&'e CallInfo),
+    /// A batch that has all its results.
+    EndedBatch(BatchId, &'e Arc<Caller>),
+    /// The tools of a tenant, or those that all share, have changed.
+    Tools(Option<&'e TenantId>),
+    /// Files of definitions: of a tenant, or those that all share.
+    Definitions(Option<&'e TenantId>),
+    /// Events that the subscriber missed.
+    Missed(u64),
+}
+
+impl<'e> EventSubject<'e> {
+    /// The call, if it is one.
+    pub fn call(self) -> Option<&'e CallInfo> {
         match self {
-            Self::ToolLoaded { tenant, .. }
-            | Self::ToolAdded { tenant, .. }
-            | Self::ToolUpdated { tenant, .. }
-            | Self::ToolRemoved { tenant, .. }
-            | Self::LoadError { tenant, .. } => tenant.as_ref(),
-            Self::QueueDrained { caller, .. } => Some(&caller.tenant),
-            Self::ReloadStarted { .. } | Self::ReloadCompleted { .. } | Self::Missed { .. } => None,
-            Self::ToolQueued { call, .. }
-            | Self::ValidationError { call, .. }
-            | Self::ApprovalRequested { call, .. }
-            | Self::ApprovalDecided { call, .. }
-            | Self::ExecutionStarted { call }
-            | Self::ExecutionRetried { call, .. }
-            | Self::ExecutionProgress { call, .. }
-            | Self::ExecutionCompleted { call, .. }
-            | Self::ExecutionFailed { call, .. } => Some(&call.caller.tenant),
+            Self::QueuedCall(call, _)
+            | Self::Call(call)
+            | Self::Progress(call, _)
+            | Self::EndedCall(call) => Some(call),
+            Self::EndedBatch(..) | Self::Tools(_) | Self::Definitions(_) | Self::Missed(_) => None,
         }
     }
 }
 
 /// The call of an event.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CallInfo {
     /// Its id.
     pub call_id: CallId,

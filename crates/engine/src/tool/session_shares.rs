@@ -13,13 +13,13 @@ use crate::value::name::TenantId;
 /// State per session.
 pub(crate) struct SessionShares<V> {
     most: usize,
-    all: HashMap<Session, Share<V>>,
+    all: HashMap<Session, SessionShare<V>>,
     /// Sessions per tenant, by last use.
     tenants: HashMap<TenantId, BTreeMap<u64, Session>>,
     clock: u64,
 }
 
-struct Share<V> {
+struct SessionShare<V> {
     value: V,
     used: u64,
 }
@@ -54,7 +54,7 @@ impl<V> SessionShares<V> {
         }
         let used = self.clock;
         let share = self.all.entry(session.clone());
-        &mut share.or_insert_with(|| Share { value: new(), used }).value
+        &mut share.or_insert_with(|| SessionShare { value: new(), used }).value
     }
 
     pub(crate) fn remove(&mut self, session: &Session) {

@@ -44,6 +44,21 @@ pub fn format(duration: Duration) -> String {
     }
 }
 
+/// Formats a duration for people: `0.25 ms`, `12 ms`, `3.4 s`, `2 min 05 s`.
+pub fn human(duration: Duration) -> String {
+    let millis = duration.as_secs_f64() * 1000.0;
+    // The unit follows from the rounded number: 59.96 s is not `60.0 s`.
+    match millis {
+        _ if millis < 9.995 => format!("{millis:.2} ms"),
+        _ if millis < 999.5 => format!("{millis:.0} ms"),
+        _ if millis < 59_950.0 => format!("{:.1} s", millis / 1000.0),
+        _ => {
+            let seconds = duration.as_secs_f64().round() as u64;
+            format!("{} min {:02} s", seconds / 60, seconds % 60)
+        }
+    }
+}
+
 /// For `#[serde(with = "duration::option")]`.
 pub mod option {
     use super::{Deserialize, Deserializer, Duration, Serializer, format, from_seconds, parse};
@@ -102,6 +117,22 @@ mod tests {
         }
         for bad in ["", "fast", "-1s", "0", "1e9h", "3 weeks", "NaN"] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn people_read_the_unit_that_fits_the_rounded_number() {
+        for (millis, text) in [
+            (0.5, "0.50 ms"),
+            (9.996, "10 ms"),
+            (12.0, "12 ms"),
+            (999.6, "1.0 s"),
+            (1_500.0, "1.5 s"),
+            (59_960.0, "1 min 00 s"),
+            (61_000.0, "1 min 01 s"),
+            (119_600.0, "2 min 00 s"),
+        ] {
+            assert_eq!(human(Duration::from_secs_f64(millis / 1000.0)), text);
         }
     }
 }

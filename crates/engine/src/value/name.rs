@@ -2,14 +2,12 @@
 //! with a tool, and ids sort by creation time.
 
 use std::borrow::Borrow;
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -288,33 +286,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-impl JsonSchema for CallId {
-    fn schema_name() -> Cow<'static, str> {
-        "CallId".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "format": "uuid"})
-    }
-}
-
-impl JsonSchema for TenantId {
-    fn schema_name() -> Cow<'static, str> {
-        "TenantId".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string"})
-    }
-}
+text_schema!(ToolName, TenantId, CallId {"format": "uuid"}, BatchId {"format": "uuid"});
 
 #[cfg(test)]
 mod tests {

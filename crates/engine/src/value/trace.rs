@@ -1,11 +1,9 @@
 //! W3C Trace Context: taken from the caller, propagated to requests of the
 //! call. The engine creates no spans; exporters create them from its records.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::value::name::CallId;
@@ -136,19 +134,7 @@ fn hex(text: &str, digits: usize) -> Option<u128> {
     u128::from_str_radix(text, 16).ok()
 }
 
-impl JsonSchema for TraceContext {
-    fn schema_name() -> Cow<'static, str> {
-        "TraceContext".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string"})
-    }
-}
+text_schema!(TraceContext);
 
 #[cfg(test)]
 mod tests {

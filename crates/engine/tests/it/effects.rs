@@ -37,7 +37,7 @@ fn engine(behaviour: Behaviour) -> Engine {
     let pay = pay.behaviour(behaviour).with(|spec| {
         spec.output = Some(json!({"type": "object", "required": ["receipt"]}));
     });
-    let once = |settings: &mut windlass::Settings| settings.retry.attempts = 1;
+    let once = |settings: &mut windlass::EngineSettings| settings.retry.attempts = 1;
     Engine::builder().tool(pay).settings(once).build().unwrap()
 }
 

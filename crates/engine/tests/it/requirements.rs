@@ -9,20 +9,21 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass::definition::{lint, parse};
 use windlass::{
-    Behaviour, CallRequest, Category, Content, Context, Engine, ErrorKind, EventBody, Kind, Lang,
-    Output, RetryPolicy, Settings, Strategy, ToolBuilder,
+    Behaviour, CallRequest, Category, Content, Context, Engine, EngineSettings, ErrorKind,
+    EventBody, Kind, Lang, Output, RetryPolicy, Strategy, ToolBuilder,
 };
 
 use crate::support::{call, kind, only_record, records, slow};
 
 #[test]
 fn settings_begin_as_the_documents_say() {
-    let Settings { limits, max_parallel, max_batch, cache_entries, .. } = Settings::default();
+    let EngineSettings { limits, max_parallel, max_batch, cache_entries, .. } =
+        EngineSettings::default();
     assert_eq!((limits.max_concurrent, limits.queue_size), (10, 100));
     assert_eq!(limits.strategy, Strategy::Fifo);
     assert!(limits.bucket_limits.is_empty());
     assert_eq!((max_parallel, max_batch, cache_entries), (10, 50, 1_000));
-    let settings = Settings::default();
+    let settings = EngineSettings::default();
     assert_eq!(settings.default_timeout, Duration::from_secs(30));
     assert!(!settings.strict_validation);
     let RetryPolicy { attempts, backoff, multiplier, .. } = settings.retry;

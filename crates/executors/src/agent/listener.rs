@@ -21,7 +21,6 @@ impl Listener {
 
 /// An event of a run.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum RunEvent<'e> {
     /// A request to the model.
     Turn {

@@ -14,7 +14,7 @@ const MAX_RUNS: usize = 10_000;
 /// An entry of the log. Of several for the same turn, the last one counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Entry {
+pub enum RunEntry {
     /// The run began.
     Began {
         /// The agent's tool.
@@ -96,7 +96,7 @@ pub enum Stop {
     Refused,
 }
 
-impl Entry {
+impl RunEntry {
     /// The call that drives the run, or drove it last.
     pub fn last_call(entries: &[Self]) -> Option<CallId> {
         entries.iter().rev().find_map(|entry| match entry {
@@ -122,7 +122,7 @@ pub trait RunLog: Send + Sync + 'static {
         tenant: &'a TenantId,
         run: &'a str,
         number: u32,
-        entry: &'a Entry,
+        entry: &'a RunEntry,
     ) -> BoxFuture<'a, Result<(), Error>>;
 
     /// All entries of a run in order; none if there is no such run.
@@ -130,7 +130,7 @@ pub trait RunLog: Send + Sync + 'static {
         &'a self,
         tenant: &'a TenantId,
         run: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Entry>, Error>>;
+    ) -> BoxFuture<'a, Result<Vec<RunEntry>, Error>>;
 }
 
 /// A log in memory, which keeps the newest runs.
@@ -139,7 +139,7 @@ pub struct MemoryLog(Mutex<KeptRun>);
 
 #[derive(Default)]
 struct KeptRun {
-    runs: HashMap<(TenantId, Arc<str>), Vec<Entry>>,
+    runs: HashMap<(TenantId, Arc<str>), Vec<RunEntry>>,
     oldest: VecDeque<(TenantId, Arc<str>)>,
 }
 
@@ -149,7 +149,7 @@ impl RunLog for MemoryLog {
         tenant: &'a TenantId,
         run: &'a str,
         number: u32,
-        entry: &'a Entry,
+        entry: &'a RunEntry,
     ) -> BoxFuture<'a, Result<(), Error>> {
         let mut kept = self.0.lock();
         let id = (tenant.clone(), Arc::from(run));
@@ -177,7 +177,7 @@ impl RunLog for MemoryLog {
         &'a self,
         tenant: &'a TenantId,
         run: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
+    ) -> BoxFuture<'a, Result<Vec<RunEntry>, Error>> {
         let found = self.0.lock().runs.get(&(tenant.clone(), run.into())).cloned();
         Box::pin(std::future::ready(Ok(found.unwrap_or_default())))
     }

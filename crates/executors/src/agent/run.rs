@@ -9,15 +9,13 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use windlass::{
-    Agent as Named, Call, Context, Error, Exposure, Output, SearchScope, Tool, Tools, Usage,
-};
+use windlass::{Agent, Call, Context, Error, Exposure, Output, SearchScope, Tool, Tools, Usage};
 
 use super::gate::Gate;
 use super::listener::{Listener, RunEvent};
-use super::log::{Entry, Stop};
+use super::log::{RunEntry, Stop};
 use super::shared_budget::SharedBudget;
-use super::{Agent, History, RunScope, told};
+use super::{AgentExecutor, History, RunScope, told};
 use crate::model::text_of;
 use writing::Writing;
 
@@ -25,7 +23,11 @@ use writing::Writing;
 const READ_OUTPUT: &str = "read_output";
 
 /// Runs an agent.
-pub(super) async fn run(agent: &Agent, call: &Call, tools: &Tools) -> Result<Output, Error> {
+pub(super) async fn run(
+    agent: &AgentExecutor,
+    call: &Call,
+    tools: &Tools,
+) -> Result<Output, Error> {
     let failed = |error, about| {
         told::failed(&agent.name, error, agent.lang).with_metadata("agentMetadata", about)
     };
@@ -42,7 +44,7 @@ pub(super) async fn run(agent: &Agent, call: &Call, tools: &Tools) -> Result<Out
 }
 
 struct Run<'a> {
-    agent: &'a Agent,
+    agent: &'a AgentExecutor,
     call: &'a Call,
     tools: &'a Tools,
     id: Arc<str>,
@@ -82,7 +84,11 @@ impl Drop for Run<'_> {
 
 impl<'a> Run<'a> {
     /// Begins a run, or resumes it from the log.
-    async fn open(agent: &'a Agent, call: &'a Call, tools: &'a Tools) -> Result<Self, Error> {
+    async fn open(
+        agent: &'a AgentExecutor,
+        call: &'a Call,
+        tools: &'a Tools,
+    ) -> Result<Self, Error> {
         let scope = call.object::<RunScope>();
         let scope = scope.filter(|scope| scope.parent == call.caller().parent);
         let id = scope.map_or_else(|| call.id().to_string().into(), |scope| Arc::clone(&scope.run));
@@ -90,7 +96,7 @@ impl<'a> Run<'a> {
         let conversation = own.unwrap_or_else(|| Arc::clone(&id));
         let above = call.object::<SharedBudget>().map(|above| SharedBudget::clone(&above));
         let shared_budget = SharedBudget::new(&agent.spec.budget, above);
-        let named = Arc::new(Named::new(&*agent.name, &*agent.name));
+        let named = Arc::new(Agent::new(&*agent.name, &*agent.name));
         let context = call.context().in_name_of(named, Arc::clone(&conversation));
         let spec = agent.spec.clone();
         let scope = SearchScope::new(move |tool| spec.allows(tool));
@@ -155,7 +161,7 @@ impl<'a> Run<'a> {
             },
         };
         let text = told::stopped(&agent.name, stop, &agent.spec, &self.last_text, agent.lang);
-        self.keep(Entry::Ended { stop, text: text.clone() }).await?;
+        self.keep(RunEntry::Ended { stop, text: text.clone() }).await?;
         if let Some(history) = &self.history {
             let mut messages = self.messages.clone();
             // If the run was stopped by a limit, the text says so.
@@ -232,7 +238,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn keep(&mut self, entry: Entry) -> Result<(), Error> {
+    async fn keep(&mut self, entry: RunEntry) -> Result<(), Error> {
         let Some(log) = &self.agent.log else { return Ok(()) };
         log.append(&self.call.caller().tenant, &self.id, self.entries, &entry).await?;
         self.entries += 1;

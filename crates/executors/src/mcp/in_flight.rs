@@ -61,7 +61,7 @@ pub(super) struct InFlightRequests(Mutex<Open>);
 
 #[derive(Default)]
 struct Open {
-    by_id: HashMap<RequestId, Entry>,
+    by_id: HashMap<RequestId, SentRequest>,
     by_token: HashMap<ProgressToken, Arc<InFlightRequest>>,
     /// All ids that were sent and are awaited, including those of the connection itself.
     sent: HashSet<RequestId>,
@@ -75,7 +75,7 @@ struct Open {
     began: u64,
 }
 
-struct Entry {
+struct SentRequest {
     token: Option<ProgressToken>,
     flight: Arc<InFlightRequest>,
     /// Sequence number, in the order in which requests began.
@@ -105,7 +105,7 @@ impl InFlightRequests {
         }
         open.began += 1;
         let number = open.began;
-        open.by_id.insert(id, Entry { token, flight, number });
+        open.by_id.insert(id, SentRequest { token, flight, number });
     }
 
     /// A response has arrived.
@@ -219,7 +219,7 @@ pub(super) fn is_log(progress: &Content) -> bool {
 impl Open {
     fn take(&mut self, id: &RequestId) {
         self.sent.remove(id);
-        if let Some(Entry { token: Some(token), .. }) = self.by_id.remove(id) {
+        if let Some(SentRequest { token: Some(token), .. }) = self.by_id.remove(id) {
             self.by_token.remove(&token);
         }
     }

@@ -37,12 +37,12 @@ struct Shared {
     engine: Engine,
     ways: Ways,
     start: Start,
-    known: Mutex<HashMap<Name, Entry>>,
+    known: Mutex<HashMap<Name, SupervisedServer>>,
 }
 
 type Name = (Option<TenantId>, String);
 
-struct Entry {
+struct SupervisedServer {
     server: Arc<Server>,
     settings: Arc<McpServer>,
     stop: CancellationToken,
@@ -195,7 +195,7 @@ impl Shared {
         }
     }
 
-    fn start(&self, (owner, name): Name, settings: Arc<McpServer>) -> Entry {
+    fn start(&self, (owner, name): Name, settings: Arc<McpServer>) -> SupervisedServer {
         let tenant = owner.clone().unwrap_or_default();
         let account = Account { tenant, server: name.as_str().into(), user: None };
         let (own, ways) = (Arc::clone(&settings), self.ways.clone());
@@ -211,6 +211,6 @@ impl Shared {
             chose_older: false,
         };
         self.ways.keepers.spawn(keeper.run());
-        Entry { server, settings, stop }
+        SupervisedServer { server, settings, stop }
     }
 }

@@ -18,7 +18,7 @@ use windlass::{Error, ErrorKind};
 
 use super::fault;
 use super::places::Using;
-use super::request::Limits;
+use super::request::RequestLimits;
 use super::target;
 
 /// How many bytes of an error response are quoted in the error.
@@ -33,7 +33,7 @@ pub struct Answer {
     url: Url,
     body: Body,
     read: u64,
-    limits: Limits,
+    limits: RequestLimits,
     until: Instant,
     /// The connection that it comes over.
     _using: Option<Using>,
@@ -48,7 +48,7 @@ impl Answer {
     pub(super) fn new(
         response: http::Response<Incoming>,
         url: Url,
-        limits: Limits,
+        limits: RequestLimits,
         until: Instant,
         using: Option<Using>,
     ) -> Result<Self, Error> {

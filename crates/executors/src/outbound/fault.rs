@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use url::Url;
 use windlass::{Error, ErrorKind, duration};
 
-use super::request::Limits;
+use super::request::RequestLimits;
 use super::target;
 
 /// Upper bound for `Retry-After`.
@@ -57,7 +57,7 @@ pub(super) fn of_client(url: &Url, cause: hyper_util::client::legacy::Error) -> 
 }
 
 /// The error for a read timeout or for the total timeout.
-pub(super) fn too_slow(url: &Url, limits: &Limits, until: Instant) -> Error {
+pub(super) fn too_slow(url: &Url, limits: &RequestLimits, until: Instant) -> Error {
     let from = target::shown(url);
     let why = if Instant::now() >= until {
         format!("the request to {from} took more than {}", duration::format(limits.total_timeout))

@@ -62,13 +62,13 @@ pub(super) struct Places {
 #[derive(Default)]
 struct Open {
     next: u64,
-    all: HashMap<u64, Entry>,
+    all: HashMap<u64, OpenConnection>,
     each: HashMap<Whose, usize>,
     /// How many wait for a place.
     waiting: usize,
 }
 
-struct Entry {
+struct OpenConnection {
     whose: Whose,
     /// How many requests use it: one is not forgotten before the next begins.
     users: usize,
@@ -120,7 +120,7 @@ impl Places {
         let (id, line) = (open.next, Arc::new(Line::default()));
         let (whose, kept) = (whose.clone(), Arc::clone(&line));
         *open.each.entry(whose.clone()).or_default() += 1;
-        let entry = Entry { whose, users: 0, since: now + FRESH, line: kept };
+        let entry = OpenConnection { whose, users: 0, since: now + FRESH, line: kept };
         open.all.insert(id, entry);
         Some(Place(Held { places: Arc::clone(self), id, line }))
     }
@@ -135,7 +135,7 @@ impl Places {
 impl Open {
     /// Closes the chosen connection that has been idle the longest; false where
     /// none is.
-    fn evict(&mut self, now: Instant, chosen: impl Fn(&Entry) -> bool) -> bool {
+    fn evict(&mut self, now: Instant, chosen: impl Fn(&OpenConnection) -> bool) -> bool {
         loop {
             let idle = self.all.iter().filter(|(_, entry)| entry.is_idle(now) && chosen(entry));
             let Some((id, _)) = idle.min_by_key(|(_, entry)| entry.since) else { return false };
@@ -167,7 +167,7 @@ impl Open {
     }
 }
 
-impl Entry {
+impl OpenConnection {
     fn is_idle(&self, now: Instant) -> bool {
         self.since <= now && self.line.is_idle()
     }

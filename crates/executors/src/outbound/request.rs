@@ -47,7 +47,7 @@ pub struct Request {
 
 /// Timeouts and size limit of one request.
 #[derive(Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct RequestLimits {
     pub(super) read_timeout: Duration,
     pub(super) total_timeout: Duration,
     pub(super) max_bytes: u64,
@@ -163,11 +163,11 @@ impl Request {
         self
     }
 
-    pub(super) fn limits(&self, policy: &OutboundPolicy) -> Limits {
+    pub(super) fn limits(&self, policy: &OutboundPolicy) -> RequestLimits {
         let total_timeout =
             self.total_timeout.map_or(policy.total_timeout, |own| own.min(policy.total_timeout));
         let max_bytes = policy.max_response_bytes;
-        Limits {
+        RequestLimits {
             read_timeout: self.read_timeout.unwrap_or(policy.read_timeout).min(total_timeout),
             total_timeout,
             max_bytes: self.max_bytes.map_or(max_bytes, |own| own.min(max_bytes)),

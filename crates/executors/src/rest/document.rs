@@ -30,7 +30,7 @@ use windlass::{Error, ErrorKind};
 
 /// Limits of the parser, against documents built to exhaust memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DocumentLimits {
     /// Maximum size of a file in bytes.
     pub file_bytes: usize,
     /// Maximum nesting depth.
@@ -43,7 +43,7 @@ pub struct Limits {
     pub operations: usize,
 }
 
-impl Default for Limits {
+impl Default for DocumentLimits {
     fn default() -> Self {
         Self {
             file_bytes: 64 << 20,
@@ -61,12 +61,16 @@ pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 /// A parsed document with all its files.
 pub(crate) struct Document {
     files: Files,
-    limits: Limits,
+    limits: DocumentLimits,
 }
 
 impl Document {
     /// Parses a document and the files that it refers to.
-    pub(crate) fn read(text: &str, limits: &Limits, read: ReadFile<'_>) -> Result<Self, Error> {
+    pub(crate) fn read(
+        text: &str,
+        limits: &DocumentLimits,
+        read: ReadFile<'_>,
+    ) -> Result<Self, Error> {
         let files = Files::load(text, limits, read).map_err(|why| refused(&why))?;
         let version = version(files.root().value).ok_or_else(|| {
             refused("it has neither `openapi` nor `swagger`, so it is no API document")

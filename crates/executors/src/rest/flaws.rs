@@ -2,24 +2,13 @@
 //! call would report the mistake.
 
 use serde_json::Value;
-use windlass::ToolSpec;
+use windlass::{SettingFlaw, ToolSpec};
 
 use super::document::{names_in, pairs_in};
 use super::entry::{self, Shape};
 use super::import::METHODS;
 use super::plan::Plan;
 use super::schema::brief;
-
-/// A mistake in a setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettingFlaw {
-    /// The setting.
-    pub key: &'static str,
-    /// What is wrong.
-    pub message: String,
-    /// What to write instead.
-    pub hint: String,
-}
 
 /// All mistakes in a tool's entry. An entry that cannot be parsed is reported when it is
 /// bound.
@@ -41,7 +30,7 @@ pub fn flaws(spec: &ToolSpec) -> Vec<SettingFlaw> {
 fn method(plan: &Plan) -> Option<SettingFlaw> {
     let known = METHODS.contains(&plan.method.as_str());
     (!known).then(|| SettingFlaw {
-        key: "method",
+        key: "method".into(),
         message: format!("`{}` is no method of HTTP", brief(&plan.method, 40)),
         hint: format!("write one of {}", METHODS.join(", ")),
     })
@@ -61,7 +50,7 @@ fn address(spec: &ToolSpec, plan: &Plan) -> Option<SettingFlaw> {
     };
     let message =
         format!("the address `{}` does not begin with https:// or http://", brief(url, 80));
-    Some(SettingFlaw { key: key.unwrap_or("base_url"), message, hint })
+    Some(SettingFlaw { key: key.unwrap_or("base_url").into(), message, hint })
 }
 
 /// Names in the path that no parameter fills.
@@ -78,7 +67,7 @@ fn unfilled(spec: &ToolSpec, plan: &Plan) -> Vec<SettingFlaw> {
     names
         .filter(|name| !is_filled(name))
         .map(|name| SettingFlaw {
-            key: "path",
+            key: "path".into(),
             message: format!("nothing fills `{{{name}}}` of the path"),
             hint: format!("add a parameter `{name}`, or take it out of the path"),
         })

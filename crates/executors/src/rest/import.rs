@@ -30,7 +30,7 @@ pub use self::reach::{needs_credential, origins};
 pub(crate) use self::select::METHODS;
 use self::select::Marks;
 pub use self::select::Selector;
-use super::document::{Api, Document, Files, Limits, Operation, ReadFile};
+use super::document::{Api, Document, DocumentLimits, Files, Operation, ReadFile};
 use super::media::{self, Form};
 use super::request::{is_header_name, is_reserved_header, is_secret_header};
 use super::schema::{Bounds, Direction, Shaper};
@@ -167,7 +167,7 @@ pub fn import_beside(
     origin: Origin<'_>,
     names: &Names,
 ) -> Result<Import, Error> {
-    let mut limits = Limits::default();
+    let mut limits = DocumentLimits::default();
     limits.files = options.max_files.unwrap_or(limits.files).max(1);
     let document = Document::read(text, &limits, origin.read)?;
     let api = document.api();

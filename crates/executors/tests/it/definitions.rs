@@ -1,13 +1,13 @@
 //! Definitions of built-in tools with network, file or database access.
 
 use windlass::Kind;
-use windlass::definition::{self, Limits, Parsed};
+use windlass::definition::{self, DefinitionLimits, Parsed};
 use windlass_executors::{files, network, sql};
 
 fn all() -> Vec<(&'static str, &'static str, Parsed)> {
     let boxes = [files::DEFINITIONS, network::DEFINITIONS, sql::DEFINITIONS].into_iter().flatten();
     let parse = |(file, text): &(&'static str, &'static str)| {
-        let parsed = definition::parse_all(file, text, &Limits::default());
+        let parsed = definition::parse_all(file, text, &DefinitionLimits::default());
         (*file, *text, parsed.unwrap_or_else(|errors| panic!("{file}: {errors:?}")))
     };
     boxes.map(parse).collect()

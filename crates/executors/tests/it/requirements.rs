@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass::definition::{self, Limits};
+use windlass::definition::{self, DefinitionLimits};
 use windlass::{Kind, ToolSpec};
 use windlass_executors::outbound::OutboundPolicy;
 
@@ -25,7 +25,7 @@ fn desk() -> Vec<ToolSpec> {
     let mut all = Vec::new();
     for file in ["tools.yaml", "specialists.yaml"] {
         let text = std::fs::read_to_string(folder.join(file)).unwrap();
-        let parsed = definition::parse_all(file, &text, &Limits::default());
+        let parsed = definition::parse_all(file, &text, &DefinitionLimits::default());
         let tools = parsed.unwrap_or_else(|errors| panic!("{errors:?}")).tools;
         all.extend(tools.into_iter().map(|tool| tool.spec));
     }

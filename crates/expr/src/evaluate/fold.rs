@@ -58,7 +58,7 @@ impl<'a> Evaluation<'a, '_> {
                 });
             }
         }
-        self.conclude(fold, matches!(over, Value::Map(_)), findings)
+        self.conclude(fold, findings)
     }
 
     /// Evaluates the macro for one element. Returns whether it is decided.
@@ -75,11 +75,11 @@ impl<'a> Evaluation<'a, '_> {
         // One variable is an element of a list, or a key of a map.
         let element = if of_map { key.clone() } else { value.clone() };
         if fold.two {
-            self.locals.extend([key.clone(), value.clone()]);
+            self.locals.extend([key.clone(), value]);
         } else {
             self.locals.push(element.clone());
         }
-        let result = self.step(fold, key, value, element, of_map, findings);
+        let result = self.step(fold, key, element, findings);
         self.locals.truncate(fold.local as usize);
         result
     }
@@ -88,9 +88,7 @@ impl<'a> Evaluation<'a, '_> {
         &mut self,
         fold: &'a Fold,
         key: &Value<'a>,
-        value: Value<'a>,
         element: Value<'a>,
-        of_map: bool,
         findings: &mut Findings<'a>,
     ) -> Faulty<bool> {
         if let Some(filter) = fold.filter {
@@ -125,13 +123,7 @@ impl<'a> Evaluation<'a, '_> {
                 let holds = self.value(fold.body)?;
                 if boolean(&holds, "the condition of `filter`")? {
                     self.meter.allocate(ELEMENT)?;
-                    if fold.two && of_map {
-                        insert(&mut findings.table, key, value)?;
-                    } else if fold.two {
-                        findings.list.push(value);
-                    } else {
-                        findings.list.push(element);
-                    }
+                    findings.list.push(element);
                 }
             }
             FoldKind::Map => {
@@ -164,7 +156,7 @@ impl<'a> Evaluation<'a, '_> {
         Ok(false)
     }
 
-    fn conclude(&mut self, fold: &Fold, of_map: bool, findings: Findings<'a>) -> Faulty<Value<'a>> {
+    fn conclude(&mut self, fold: &Fold, findings: Findings<'a>) -> Faulty<Value<'a>> {
         match fold.kind {
             FoldKind::All | FoldKind::Exists => match findings.failed {
                 _ if findings.matches > 0 => Ok(Value::Bool(fold.kind == FoldKind::Exists)),
@@ -172,9 +164,6 @@ impl<'a> Evaluation<'a, '_> {
                 None => Ok(Value::Bool(fold.kind == FoldKind::All)),
             },
             FoldKind::ExistsOne => Ok(Value::Bool(findings.matches == 1)),
-            FoldKind::Filter if fold.two && of_map => {
-                Ok(Value::Map(Map::Shared(Rc::new(findings.table))))
-            }
             FoldKind::Map | FoldKind::Filter => Ok(Value::list(findings.list)),
             FoldKind::SortBy => functions::sorted(&findings.list, &findings.keys, self.meter),
             FoldKind::TransformMap | FoldKind::TransformMapEntry => {

@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 
 use super::ELEMENT;
 use crate::error::{Fault, Faulty};
@@ -116,23 +117,15 @@ fn subtract<'a>(left: &Value<'a>, right: &Value<'a>) -> Faulty<Value<'a>> {
     }
 }
 
-/// The seconds of the times that RFC 3339 can write, years 1 to 9999.
-const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
-
-/// A time, if it is one of the years 1 to 9999.
-pub(crate) fn timestamp<'a>(time: Option<Timestamp>) -> Faulty<Value<'a>> {
+/// A time, if it is one of those that RFC 3339 can write.
+pub(crate) fn timestamp<'a>(time: Option<DateTime>) -> Faulty<Value<'a>> {
     match time {
-        Some(time)
-            if SECONDS.contains(&time.as_second())
-                && time.as_nanosecond() >= -62_135_596_800_000_000_000 =>
-        {
-            Ok(Value::Timestamp(time))
-        }
+        Some(time) if time.year() >= 1 => Ok(Value::Timestamp(time)),
         _ => Err(Fault::new("the timestamp is not of the years 1 to 9999")),
     }
 }
 
-fn moved<'a>(time: Timestamp, by: Option<SignedDuration>) -> Faulty<Value<'a>> {
+fn moved<'a>(time: DateTime, by: Option<SignedDuration>) -> Faulty<Value<'a>> {
     timestamp(by.and_then(|by| time.checked_add(by).ok()))
 }
 

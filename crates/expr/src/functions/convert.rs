@@ -90,7 +90,7 @@ fn int<'a>(arguments: &[Value<'a>], meter: &mut Meter) -> Faulty<Value<'a>> {
                 Err(_) => return no(value, "an int"),
             }
         }
-        Value::Timestamp(time) => time.as_nanosecond().div_euclid(1_000_000_000),
+        Value::Timestamp(time) => i128::from(time::unix(*time)),
         other => return no(other, "an int"),
     };
     i64::try_from(number).map(Value::Int).or_else(|_| out_of_range("int"))
@@ -220,7 +220,7 @@ fn to_timestamp<'a>(arguments: &[Value<'a>], _: &mut Meter) -> Faulty<Value<'a>>
     let value = arguments.first().ok_or_else(unexpected)?;
     match value {
         Value::Timestamp(_) => Ok(value.clone()),
-        Value::Int(seconds) => timestamp(jiff::Timestamp::from_second(*seconds).ok()),
+        Value::Int(seconds) => timestamp(time::of_unix(*seconds)),
         Value::Text(text) => match time::parse_timestamp(text.as_str()) {
             Some(time) => timestamp(Some(time)),
             None => no(value, "a timestamp")

@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
     row("hasValue", Method, &[Optional], Gives::Bool, has_value),
     row("value", Method, &[Optional], Gives::Element, value),
     row("or", Method, &[Optional, Optional], Gives::Same, or),
-    row("orValue", Method, &[Optional, Any], Gives::Element, or_value),
+    row("orValue", Method, &[Optional, Any], Gives::ElementOr, or_value),
 ];
 
 fn of<'a>(arguments: &[Value<'a>], meter: &mut Meter) -> Faulty<Value<'a>> {
@@ -46,7 +46,7 @@ fn of_non_zero<'a>(arguments: &[Value<'a>], meter: &mut Meter) -> Faulty<Value<'
         Value::List(list) => list.len() == 0,
         Value::Map(map) => map.len() == 0,
         Value::Duration(duration) => duration.is_zero(),
-        Value::Timestamp(time) => time.as_nanosecond() == 0,
+        Value::Timestamp(time) => *time == super::time::EPOCH,
         Value::Bool(true)
         | Value::Int(_)
         | Value::Uint(_)

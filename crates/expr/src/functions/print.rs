@@ -75,6 +75,8 @@ impl Output<'_> {
     }
 
     fn clause(&mut self, clause: char, precision: Option<usize>, value: &Value<'_>) -> Faulty<()> {
+        // Digits of numbers are long divisions.
+        self.meter.step(1 + precision.unwrap_or(0) as u64)?;
         let special = match value {
             Value::Double(number) if !number.is_finite() => Some(convert::scalar(value)),
             _ => None,

@@ -127,12 +127,12 @@ fn index_of<'a>(arguments: &[Value<'a>], meter: &mut Meter) -> Faulty<Value<'a>>
 
 fn last_index_of<'a>(arguments: &[Value<'a>], meter: &mut Meter) -> Faulty<Value<'a>> {
     let (text, wanted) = two(arguments, meter)?;
-    // It may begin at the index at the latest.
+    // It may begin at the index at the latest. No match ends within a character.
     let end = match arguments.get(2) {
         Some(index) => (at(text, index)? + wanted.len()).min(text.len()),
         None => text.len(),
     };
-    let within = (end..=text.len()).find_map(|end| text.get(..end)).unwrap_or(text);
+    let within = text.get(..text.floor_char_boundary(end)).unwrap_or(text);
     let found = within.rfind(wanted).and_then(|found| text.get(..found));
     Ok(Value::Int(found.map_or(-1, characters)))
 }

@@ -4,8 +4,10 @@ use std::sync::OnceLock;
 
 use Form::Method;
 use Takes::{Duration, Text, Timestamp};
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+use jiff::fmt::temporal::Pieces;
 use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
-use jiff::{SignedDuration, Zoned};
 
 use super::{Form, Gives, Row, Takes, row, unexpected};
 use crate::error::{Fault, Faulty, shortened};
@@ -101,22 +103,40 @@ fn milliseconds<'a>(arguments: &[Value<'a>], _: &mut Meter) -> Faulty<Value<'a>>
     }
 }
 
-fn of<'a>(arguments: &[Value<'a>], part: fn(&Zoned) -> i64) -> Faulty<Value<'a>> {
-    let (time, zone) = match arguments {
-        [Value::Timestamp(time)] => (time, TimeZone::UTC),
+fn of<'a>(arguments: &[Value<'a>], part: fn(DateTime) -> i64) -> Faulty<Value<'a>> {
+    let time = match arguments {
+        [Value::Timestamp(time)] => *time,
         [Value::Timestamp(time), Value::Text(name)] => {
             let name = name.as_str();
-            match zone(name) {
-                Some(zone) => (time, zone),
-                None => {
-                    return Err(Fault::new(format!("there is no time zone `{}`", shortened(name)))
-                        .hint("write a name like Europe/Berlin, or an offset like +02:00"));
-                }
-            }
+            let Some(zone) = zone(name) else {
+                return Err(Fault::new(format!("there is no time zone `{}`", shortened(name)))
+                    .hint("write a name like Europe/Berlin, or an offset like +02:00"));
+            };
+            local(*time, &zone)
+                .ok_or_else(|| Fault::new("the timestamp is outside of the time zone"))?
         }
         _ => return Err(unexpected()),
     };
-    Ok(Value::Int(part(&time.to_zoned(zone))))
+    Ok(Value::Int(part(time)))
+}
+
+/// What clocks of a zone show.
+fn local(time: DateTime, zone: &TimeZone) -> Option<DateTime> {
+    let timestamp = Offset::UTC.to_timestamp(time).ok()?;
+    time.checked_add(SignedDuration::from_secs(zone.to_offset(timestamp).seconds().into())).ok()
+}
+
+/// What Unix counts from.
+pub(super) const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+/// The second that has begun, as Unix counts.
+pub(super) fn unix(time: DateTime) -> i64 {
+    let since = time.duration_since(EPOCH);
+    since.as_secs() - i64::from(since.subsec_nanos() < 0)
+}
+
+pub(super) fn of_unix(seconds: i64) -> Option<DateTime> {
+    EPOCH.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
 /// A zone of the compiled-in database, or an offset like `+02:00`, `-09:30`, `02:00`.
@@ -140,15 +160,20 @@ fn zone(name: &str) -> Option<TimeZone> {
 }
 
 /// A time as RFC 3339 writes it.
-pub(super) fn parse_timestamp(text: &str) -> Option<jiff::Timestamp> {
+pub(super) fn parse_timestamp(text: &str) -> Option<DateTime> {
     // Other notations that the parser knows are none of CEL's.
     let shape = text.as_bytes();
-    let plain = shape.len() >= 20
-        && shape.len() <= 40
+    let plain = (20..=40).contains(&shape.len())
         && shape.get(10).is_some_and(|c| matches!(c, b'T' | b't'))
         && shape.first().is_some_and(u8::is_ascii_digit)
         && !text.contains('[');
-    if plain { text.parse().ok() } else { None }
+    if !plain {
+        return None;
+    }
+    let pieces = Pieces::parse(text).ok()?;
+    let offset = pieces.to_numeric_offset()?;
+    let time = DateTime::from_parts(pieces.date(), pieces.time()?);
+    time.checked_sub(SignedDuration::from_secs(offset.seconds().into())).ok()
 }
 
 /// A duration with units, as Go writes it: `1h30m`, `-0.5s`, `250ms`.

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 use serde_json::{Map as JsonMap, Number, Value as Json};
 
 use super::Value;
@@ -85,8 +86,8 @@ pub(crate) fn to_text(value: &Value<'_>, meter: &mut Meter, to: &mut String) -> 
 }
 
 /// A time as RFC 3339 writes it, with as many digits as it needs.
-pub(crate) fn rfc3339(time: Timestamp) -> String {
-    time.to_string()
+pub(crate) fn rfc3339(time: DateTime) -> String {
+    format!("{time}Z")
 }
 
 /// A duration in seconds: `90s`, `0.5s`.

@@ -70,13 +70,13 @@ fn the_deepest_that_is_accepted_is_evaluated_on_a_small_stack() {
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
 }
 
-#[test]
-fn the_meter_holds() {
+/// Expressions that need more than the usual bounds.
+fn greedy() -> Vec<String> {
     let doubled = |inner: &str| {
         let binds = (0..40).fold("x".to_owned(), |body, _| format!("cel.bind(x, {inner}, {body})"));
         format!("cel.bind(x, 'aaaaaaaa', {binds})")
     };
-    for text in [
+    vec![
         // 2⁴⁰ bytes.
         doubled("x + x"),
         doubled("[x, x].join()"),
@@ -98,9 +98,32 @@ fn the_meter_holds() {
         "range(1000).exists(x, 'a'.matches(string(x) + '{2}b'))".to_owned(),
         "'%.99f'.format([1.0]).size() > 0 && range(20000).all(x, '%.99f'.format([1.0]).size() > 0)"
             .to_owned(),
-    ] {
+    ]
+}
+
+#[test]
+fn the_meter_holds() {
+    for text in greedy() {
+        let started = std::time::Instant::now();
         assert_eq!(kind(&text), Err(ErrorKind::Limit), "{}", &text[..text.len().min(60)]);
+        // A hundredth of this, on a machine with nothing else to do.
+        assert!(started.elapsed().as_secs() < 10, "{text}: {:?}", started.elapsed());
     }
+}
+
+#[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "reads the memory in use from /proc")]
+fn memory_stays_flat() {
+    for _ in 0..20 {
+        for text in greedy() {
+            assert_eq!(kind(&text), Err(ErrorKind::Limit));
+        }
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    // Of all tests of this program, which run beside this one.
+    assert!(peak < 200_000, "{peak} kB");
 }
 
 #[test]

@@ -8,9 +8,12 @@
     reason = "a failure here should stop the run"
 )]
 
+mod docs;
 mod evaluate;
 mod hostile;
+mod infer;
 mod parse;
+mod random;
 mod reference;
 mod text;
 

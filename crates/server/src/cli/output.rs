@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
@@ -18,6 +17,7 @@ use comfy_table::{
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
+pub(crate) use windlass::duration::human as spent;
 
 use crate::cli::exit::Failure;
 
@@ -258,17 +258,6 @@ pub(crate) fn beginning(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(kept.chain(['…']).collect())
 }
 
-/// A duration as people read it.
-pub(crate) fn spent(duration: Duration) -> String {
-    let millis = duration.as_secs_f64() * 1000.0;
-    match millis {
-        _ if millis < 10.0 => format!("{millis:.2} ms"),
-        _ if millis < 1000.0 => format!("{millis:.0} ms"),
-        _ if millis < 60_000.0 => format!("{:.1} s", millis / 1000.0),
-        _ => format!("{:.0} min {:02.0} s", (millis / 60_000.0).floor(), (millis / 1000.0) % 60.0),
-    }
-}
-
 /// A time as the clock on the wall shows it.
 pub(crate) fn local_time(at: Timestamp) -> String {
     at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
@@ -311,14 +300,5 @@ mod tests {
         assert_eq!(beginning("中文字", 3), "中文字");
         assert_eq!(beginning("中文字符", 3), "中文…");
         assert_eq!(beginning("", 0), "");
-    }
-
-    #[test]
-    fn durations_read_well() {
-        for (millis, text) in
-            [(0.5, "0.50 ms"), (12.0, "12 ms"), (1500.0, "1.5 s"), (61_000.0, "1 min 01 s")]
-        {
-            assert_eq!(spent(Duration::from_secs_f64(millis / 1000.0)), text);
-        }
     }
 }

@@ -23,7 +23,8 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass::{
-    BatchId, CallId, Engine, Error, ErrorKind, Event, EventBody, OwnerId, Subscription, TenantId,
+    BatchId, CallId, Engine, Error, ErrorKind, Event, EventBody, EventSubject, OwnerId,
+    Subscription, TenantId,
 };
 use windlass_store::{Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, Put};
 
@@ -585,10 +586,7 @@ impl EventRecorder<'_> {
             name: event.body.name().to_owned(),
             body: self.body(event),
         };
-        let caller = match &event.body {
-            EventBody::QueueDrained { caller, .. } => Some(caller),
-            body => body.call().map(|call| &call.caller),
-        };
+        let caller = event.body.caller();
         let conversation = caller.and_then(|caller| caller.conversation.as_ref());
         match event.body.tenant() {
             Some(tenant) if tenants.contains(tenant) => vec![new(tenant, conversation)],
@@ -612,15 +610,17 @@ impl EventRecorder<'_> {
     }
 
     fn batch_of(&mut self, event: &Event) -> Option<BatchId> {
-        match &event.body {
-            EventBody::ToolQueued { call, batch_id, .. } => {
-                self.batches.insert(call.call_id, *batch_id);
-                Some(*batch_id)
+        match event.body.subject() {
+            EventSubject::QueuedCall(call, batch_id) => {
+                self.batches.insert(call.call_id, batch_id);
+                Some(batch_id)
             }
-            EventBody::QueueDrained { batch_id, .. } => Some(*batch_id),
-            EventBody::ExecutionCompleted { call, .. }
-            | EventBody::ExecutionFailed { call, .. } => self.batches.remove(&call.call_id),
-            body => body.call().and_then(|call| self.batches.get(&call.call_id)).copied(),
+            EventSubject::EndedBatch(batch_id, _) => Some(batch_id),
+            EventSubject::EndedCall(call) => self.batches.remove(&call.call_id),
+            EventSubject::Call(call) | EventSubject::Progress(call, _) => {
+                self.batches.get(&call.call_id).copied()
+            }
+            EventSubject::Tools(_) | EventSubject::Definitions(_) | EventSubject::Missed(_) => None,
         }
     }
 }

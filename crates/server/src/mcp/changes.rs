@@ -9,7 +9,7 @@ use rmcp::model::ResourceUpdatedNotificationParam;
 use rmcp::service::{Peer, SubscriptionSink};
 use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep, sleep_until};
-use windlass::{EventBody, TenantId};
+use windlass::{EventBody, EventSubject, TenantId};
 use windlass_executors::mcp::News;
 
 use super::client::ServedTools;
@@ -179,13 +179,14 @@ async fn heard(news: &mut Vec<broadcast::Receiver<News>>) -> Option<News> {
 }
 
 fn is_about_tools(body: &EventBody, tenant: &TenantId) -> bool {
-    match body {
-        EventBody::ToolAdded { tenant: owner, .. }
-        | EventBody::ToolUpdated { tenant: owner, .. }
-        | EventBody::ToolRemoved { tenant: owner, .. } => {
-            owner.as_ref().is_none_or(|owner| owner == tenant)
-        }
-        EventBody::Missed { .. } => true,
-        _ => false,
+    match body.subject() {
+        EventSubject::Tools(owner) => owner.is_none_or(|owner| owner == tenant),
+        EventSubject::Missed(_) => true,
+        EventSubject::QueuedCall(..)
+        | EventSubject::Call(_)
+        | EventSubject::Progress(..)
+        | EventSubject::EndedCall(_)
+        | EventSubject::EndedBatch(..)
+        | EventSubject::Definitions(_) => false,
     }
 }

@@ -39,7 +39,7 @@ pub(super) async fn answer(service: &McpHandler, request: Request) -> Result<Res
         // It said that it would be small; whoever sent it is gone, or lies.
         return Ok(StatusCode::BAD_REQUEST.into_response());
     };
-    match FastPath::read(&parts, &bytes) {
+    match PlainCall::read(&parts, &bytes) {
         Some(plain) => match plain.run(service, &parts).await {
             Some(response) => Ok(response),
             None => Err(Request::from_parts(parts, Body::from(bytes))),
@@ -77,7 +77,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 /// The message of a plain call. It has nothing else in it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FastPath {
+struct PlainCall {
     jsonrpc: String,
     id: RequestId,
     method: String,
@@ -116,7 +116,7 @@ struct ClientInfo {
 #[serde(deny_unknown_fields)]
 struct NoCapabilities {}
 
-impl FastPath {
+impl PlainCall {
     fn read(parts: &Parts, bytes: &Bytes) -> Option<Self> {
         let plain: Self = serde_json::from_slice(bytes).ok()?;
         let is_right = plain.jsonrpc == "2.0"

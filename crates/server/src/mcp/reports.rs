@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
-use windlass::{CallId, Content, Engine, EventBody, Subscription};
+use windlass::{CallId, Content, Engine, EventSubject, Subscription};
 
 /// What a slow client may be behind; then reports are left out.
 const BEHIND: usize = 128;
@@ -58,13 +58,17 @@ impl Drop for FollowedCall {
 
 async fn deliver(mut events: Subscription, followed: ReportSenders) {
     while let Some(event) = events.next().await {
-        let (id, report) = match &event.body {
-            EventBody::ExecutionProgress { call, progress } => {
+        let (id, report) = match event.body.subject() {
+            EventSubject::Progress(call, progress) => {
                 (call.call_id, CallReport::Progress(progress.clone()))
             }
-            EventBody::ExecutionCompleted { call, .. }
-            | EventBody::ExecutionFailed { call, .. } => (call.call_id, CallReport::Ended),
-            _ => continue,
+            EventSubject::EndedCall(call) => (call.call_id, CallReport::Ended),
+            EventSubject::QueuedCall(..)
+            | EventSubject::Call(_)
+            | EventSubject::EndedBatch(..)
+            | EventSubject::Tools(_)
+            | EventSubject::Definitions(_)
+            | EventSubject::Missed(_) => continue,
         };
         let sender = followed.lock().get(&id).cloned();
         if let Some(sender) = sender {

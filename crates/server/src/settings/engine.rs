@@ -1,9 +1,9 @@
 //! Describes the engine's settings for `-v`.
 
-use windlass::{LimitSettings, Settings, duration};
+use windlass::{EngineSettings, LimitSettings, duration};
 
 /// How many calls run at once, and what happens to one that fails.
-pub(super) fn describe(engine: &Settings) -> String {
+pub(super) fn describe(engine: &EngineSettings) -> String {
     let retry = &engine.retry;
     let breaker = if engine.breaker.is_some() { "on" } else { "off" };
     format!(

@@ -26,7 +26,7 @@ const LIMITS: [&str; 2] = ["concurrency", "limits"];
 
 /// Reads the file.
 pub(super) fn text(path: &Path) -> Result<String, Failure> {
-    definition::read_file(path, &definition::Limits::default())
+    definition::read_file(path, &definition::DefinitionLimits::default())
         .map_err(|error| Failure::usage(error.to_string()))
 }
 
@@ -400,7 +400,7 @@ mod tests {
             assert!(explained.contains(row.name), "{} is not explained", row.name);
         }
         let mut engine = raw.engine;
-        let defaults = windlass::Settings::default();
+        let defaults = windlass::EngineSettings::default();
         // These have no default that could be written; the template shows examples.
         engine.limits.bucket_limits.clear();
         engine.limits.per_tenant = None;

@@ -22,7 +22,7 @@ pub(super) struct Raw {
     pub(super) reload_interval: Duration,
     pub(super) watch_for_changes: bool,
     pub(super) lang: Lang,
-    pub(super) engine: windlass::Settings,
+    pub(super) engine: windlass::EngineSettings,
     pub(super) server: RawServer,
     pub(super) outbound: OutboundSettings,
     pub(super) records: RecordSettings,
@@ -81,7 +81,7 @@ impl Default for Raw {
             reload_interval: WatchOptions::default().interval,
             watch_for_changes: false,
             lang: Lang::default(),
-            engine: windlass::Settings::default(),
+            engine: windlass::EngineSettings::default(),
             server: RawServer {
                 listen: SocketAddr::from(([127, 0, 0, 1], 7700)),
                 tls_certificate: None,

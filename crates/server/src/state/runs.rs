@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{from_value, json};
 use windlass::{BoxFuture, Error, ErrorKind, TenantId};
-use windlass_executors::agent::{Entry, History, RunLog, taken_over};
+use windlass_executors::agent::{History, RunEntry, RunLog, taken_over};
 use windlass_store::{Documents, Expect, KEEP_RUNS, Put};
 
 use crate::state::quota::{CONVERSATIONS, TenantQuotas};
@@ -29,7 +29,7 @@ impl RunLog for StoredRuns {
         tenant: &'a TenantId,
         run: &'a str,
         number: u32,
-        entry: &'a Entry,
+        entry: &'a RunEntry,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let mut put = Put::of(SPACE, tenant.clone(), name(run, number), entry)?;
@@ -44,7 +44,7 @@ impl RunLog for StoredRuns {
         &'a self,
         tenant: &'a TenantId,
         run: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Entry>, Error>> {
+    ) -> BoxFuture<'a, Result<Vec<RunEntry>, Error>> {
         Box::pin(async move {
             let kept = self.0.of_tenant(SPACE, tenant, &format!("{run}:")).await?;
             let entries = kept.into_iter().map(|document| from_value(document.body));

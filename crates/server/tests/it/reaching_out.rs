@@ -1,11 +1,12 @@
 //! Tools with network, file and database access, as far as the settings allow it.
 
 use crate::project::Project;
-use crate::upstream::{Said, Upstream};
+use crate::upstream::{Said, TestUpstream};
 
 #[test]
 fn a_request_reaches_what_the_operator_allows() {
-    let address = Upstream::start(|_| Said::text("200 OK", "text/plain", "hello".into())).address;
+    let address =
+        TestUpstream::start(|_| Said::text("200 OK", "text/plain", "hello".into())).address;
     let project = Project::empty();
     let url = format!("url=http://{address}/?key=hush");
     let call = ["call", "http_request", url.as_str()];

@@ -91,12 +91,12 @@ impl Said {
 }
 
 /// The server.
-pub(crate) struct Upstream {
+pub(crate) struct TestUpstream {
     pub(crate) address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-impl Upstream {
+impl TestUpstream {
     pub(crate) fn start(answer: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

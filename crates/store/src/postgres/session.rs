@@ -10,7 +10,7 @@ use super::connect::Target;
 use super::fault::Fault;
 use super::{owners, schema};
 
-pub(crate) struct Session {
+pub(crate) struct WriterSession {
     target: Target,
     client: Option<Client>,
     /// Known since the first connection.
@@ -20,7 +20,7 @@ pub(crate) struct Session {
     locked: bool,
 }
 
-impl Session {
+impl WriterSession {
     pub(crate) fn new(target: Target) -> Self {
         Self { target, client: None, owner: None, locked: false }
     }

@@ -19,7 +19,7 @@ use super::fault::{Fault, no_answer};
 use super::options::PostgresOptions;
 use super::retention::GoneUpTo;
 use super::rows::Rows;
-use super::session::Session;
+use super::session::WriterSession;
 use super::{outputs, retention};
 use crate::queue::{
     Begin, Interrupted, KeepOutput, Next, Probe, Progress, TaskQueue, Work, answer,
@@ -48,7 +48,7 @@ pub(crate) struct Writer {
     queue: Arc<TaskQueue>,
     progress: watch::Sender<Progress>,
     interrupted: Arc<Interrupted>,
-    session: Session,
+    session: WriterSession,
     /// The owner id, the same for all connections of the session.
     owner: i32,
     place: Arc<str>,
@@ -74,7 +74,7 @@ impl Writer {
         interrupted: Arc<Interrupted>,
     ) -> Result<Self, Error> {
         let place = Arc::clone(&target.place);
-        let mut session = Session::new(target);
+        let mut session = WriterSession::new(target);
         let mut closed = Vec::new();
         let beat = session.beat(options.grace, &mut closed).await;
         beat.map_err(|fault| fault.at(&place, "open the record store"))?;

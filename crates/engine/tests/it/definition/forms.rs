@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::definition::{CredentialKind, Limits, McpProtocol, lint, parse, parse_all};
+use windlass::definition::{CredentialKind, DefinitionLimits, McpProtocol, lint, parse, parse_all};
 use windlass::{Exposure, FilledBy, InputKind, Kind, Lang};
 
 use super::{faults, one};
@@ -376,7 +376,7 @@ credentials_for_provider:
     default: eu
 credentials_check: {tool: google_search, arguments: {query: test}}
 ";
-    let parsed = parse_all("google.yaml", text, &Limits::default()).unwrap();
+    let parsed = parse_all("google.yaml", text, &DefinitionLimits::default()).unwrap();
     assert!(parsed.tools.is_empty());
     let provider = &parsed.providers[0];
     assert_eq!((provider.name.as_str(), provider.credentials.len()), ("google", 2));
@@ -406,7 +406,7 @@ fn one_server_of_a_list_does_not_take_the_others_with_it() {
             "gallery": true, "version": "1", "metadata": {}, "timout": 5},
     }});
     let text = serde_json::to_string_pretty(&text).unwrap();
-    let parsed = parse_all("servers.json", &text, &Limits::default()).unwrap();
+    let parsed = parse_all("servers.json", &text, &DefinitionLimits::default()).unwrap();
     let names: Vec<&str> = parsed.providers.iter().map(|own| own.name.as_str()).collect();
     assert_eq!(names, ["Brave_Search", "Brave_Search_2", "good"]);
     let second = parsed.providers[1].mcp.as_deref().unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use windlass::definition::{Limits, load_folder, parse, read_file};
+use windlass::definition::{DefinitionLimits, load_folder, parse, read_file};
 
 /// The first fault of a text, which must be found quickly.
 fn refused(text: &str) -> String {
@@ -149,7 +149,7 @@ fn files_are_looked_at_before_they_are_read() {
     assert!(errors[0].ends_with("huge.yaml:1:1: larger than 1048576 bytes"), "{errors:?}");
     assert!(errors[1].ends_with("latin.yaml:2:17: not UTF-8 text"), "{errors:?}");
     assert!(folder.files[0].outcome.is_ok());
-    assert!(read_file(dir.path(), &Limits::default()).is_err());
+    assert!(read_file(dir.path(), &DefinitionLimits::default()).is_err());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use windlass::{CallId, CallRecord, Error, Usage};
 
 use super::Run;
-use crate::agent::log::Entry;
+use crate::agent::log::RunEntry;
 
 /// What a previous driver has logged.
 struct Driven {
@@ -26,14 +26,14 @@ impl Run<'_> {
         if self.ended.is_some() {
             return Ok(());
         }
-        self.keep(Entry::Resumed { call: self.call.id() }).await?;
+        self.keep(RunEntry::Resumed { call: self.call.id() }).await?;
         self.pay_for(driven).await
     }
 
-    fn beginning(&self) -> Entry {
+    fn beginning(&self) -> RunEntry {
         let caller = self.call.caller();
         let before = self.messages.len().saturating_sub(1);
-        Entry::Began {
+        RunEntry::Began {
             tool: self.call.tool().name().to_string(),
             input: self.call.arguments().clone(),
             call: Some(self.call.id()),
@@ -45,21 +45,21 @@ impl Run<'_> {
 
     /// Replays the log. Returns the usage of each previous driver, which it has paid for
     /// unless it was killed first.
-    fn recall_all(&mut self, entries: Vec<Entry>) -> Vec<Driven> {
+    fn recall_all(&mut self, entries: Vec<RunEntry>) -> Vec<Driven> {
         self.entries = u32::try_from(entries.len()).unwrap_or(u32::MAX);
         let mut driven: Vec<Driven> = Vec::new();
         let mut entries = entries.into_iter().peekable();
         while let Some(entry) = entries.next() {
             // Of several partial versions of a message, the last one counts.
-            let is_again = matches!(entries.peek(), Some(Entry::Answered { .. }));
-            if is_again && matches!(entry, Entry::Answered { .. }) {
+            let is_again = matches!(entries.peek(), Some(RunEntry::Answered { .. }));
+            if is_again && matches!(entry, RunEntry::Answered { .. }) {
                 continue;
             }
             match (&entry, driven.last_mut()) {
-                (Entry::Answered { usage, .. }, Some(last)) => last.own += *usage,
-                (Entry::Results { usage, .. }, Some(last)) => last.nested += *usage,
-                (Entry::Began { call, .. }, _) => driven.push(Driven::by(*call)),
-                (Entry::Resumed { call }, _) => driven.push(Driven::by(Some(*call))),
+                (RunEntry::Answered { usage, .. }, Some(last)) => last.own += *usage,
+                (RunEntry::Results { usage, .. }, Some(last)) => last.nested += *usage,
+                (RunEntry::Began { call, .. }, _) => driven.push(Driven::by(*call)),
+                (RunEntry::Resumed { call }, _) => driven.push(Driven::by(Some(*call))),
                 _ => {}
             }
             self.recall(entry);
@@ -67,27 +67,27 @@ impl Run<'_> {
         driven
     }
 
-    fn recall(&mut self, entry: Entry) {
+    fn recall(&mut self, entry: RunEntry) {
         match entry {
-            Entry::Began { history, .. } => {
+            RunEntry::Began { history, .. } => {
                 let before = self.messages.len().saturating_sub(1);
                 self.messages.splice(..before, history);
             }
-            Entry::Resumed { .. } => {}
-            Entry::Answered { turn, message, broken, usage } => {
+            RunEntry::Resumed { .. } => {}
+            RunEntry::Answered { turn, message, broken, usage } => {
                 self.recall_usage(usage);
                 self.turn = turn;
                 self.say(&message);
                 self.unanswered = Some((message, broken));
             }
-            Entry::Results { messages, tools, usage } => {
+            RunEntry::Results { messages, tools, usage } => {
                 self.messages.extend(self.unanswered.take().map(|(message, _)| message));
                 self.messages.extend(messages);
                 self.shared_budget.take_calls(tools.len() as u64);
                 self.called.extend(tools);
                 self.recall_usage(usage);
             }
-            Entry::Ended { stop, text } => self.ended = Some((stop, text)),
+            RunEntry::Ended { stop, text } => self.ended = Some((stop, text)),
         }
     }
 

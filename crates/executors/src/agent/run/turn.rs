@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use windlass::{Error, ErrorKind, ModelCall, OpenTurn, Turn, TurnAnswer, Usage, definition};
 
 use super::super::gate::Gate;
-use super::super::log::{Entry, Stop};
+use super::super::log::{RunEntry, Stop};
 use super::super::told;
 use super::{Run, RunEvent, Writing};
 use crate::model::{Again, Finish, Payer, Prompt, Refused, Reply, Watch, says_nothing, text_of};
@@ -214,11 +214,11 @@ impl Run<'_> {
     }
 
     /// The log entry of an answer.
-    fn answered(&self, open: &OpenTurn, usage: Usage) -> Entry {
+    fn answered(&self, open: &OpenTurn, usage: Usage) -> RunEntry {
         let message = self.spoken(open.message().unwrap_or_default());
         let calls = open.calls().iter().chain(open.held()).enumerate();
         let broken = calls.filter(|(_, call)| call.is_broken()).map(|(at, _)| at).collect();
-        Entry::Answered { turn: self.turn, message, broken, usage }
+        RunEntry::Answered { turn: self.turn, message, broken, usage }
     }
 
     /// A message in a form that its API accepts as input.
@@ -283,7 +283,7 @@ impl Run<'_> {
         self.called.extend(tools.iter().cloned());
         self.messages.extend(messages.iter().cloned());
         if !calls.is_empty() {
-            self.keep(Entry::Results { messages, tools, usage: nested }).await?;
+            self.keep(RunEntry::Results { messages, tools, usage: nested }).await?;
         }
         let usage = self.usage;
         self.tell(|agent, run| RunEvent::Used { agent, run, usage });

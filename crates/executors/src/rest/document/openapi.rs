@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::api::{Answer, Api, Body, Encoding, Fault, Media, Operation};
 use super::reference::{At, Files};
-use super::{Limits, parameter, security, server};
+use super::{DocumentLimits, parameter, security, server};
 use crate::rest::media;
 use crate::rest::plan::Style;
 use crate::rest::schema::brief;
@@ -16,7 +16,7 @@ pub(super) const METHODS: [&str; 9] =
 /// Maximum length of a path.
 const MAX_PATH: usize = 2_000;
 
-pub(super) fn read<'d>(files: &'d Files, limits: &Limits) -> Api<'d> {
+pub(super) fn read<'d>(files: &'d Files, limits: &DocumentLimits) -> Api<'d> {
     let root = files.root();
     let info = root.get("info");
     let schemes = root.get("components").into_iter().flat_map(|all| all.map("securitySchemes"));
@@ -38,7 +38,7 @@ pub(super) fn read<'d>(files: &'d Files, limits: &Limits) -> Api<'d> {
 /// Visits all operations of a document, within its limits.
 pub(super) fn each_operation<'d>(
     files: &'d Files,
-    limits: &Limits,
+    limits: &DocumentLimits,
     api: &mut Api<'d>,
     read: impl Fn(At<'d>, &str, &'d str, At<'d>) -> Result<Operation<'d>, String>,
 ) {

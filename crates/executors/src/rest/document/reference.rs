@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::{Limits, ReadFile, text};
+use super::{DocumentLimits, ReadFile, text};
 use crate::rest::schema::brief;
 
 /// Maximum length of a chain of references.
@@ -77,7 +77,7 @@ pub(crate) struct Files {
 impl Files {
     pub(super) fn load(
         document: &str,
-        limits: &Limits,
+        limits: &DocumentLimits,
         read: ReadFile<'_>,
     ) -> Result<Self, String> {
         let mut files = vec![(String::new(), text::parse(document, limits)?)];
@@ -214,7 +214,7 @@ impl Missing {
         self.unread.push(format!("the file `{name}` cannot be read: {why}"));
     }
 
-    fn notes(self, limits: &Limits) -> Vec<String> {
+    fn notes(self, limits: &DocumentLimits) -> Vec<String> {
         let mut notes = self.unread;
         if self.not_told > 0 {
             notes.push(format!("{} more files cannot be read", self.not_told));

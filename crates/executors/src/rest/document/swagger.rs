@@ -6,11 +6,11 @@ use super::api::{Answer, Api, Body, BodyField, Encoding, Media, Operation};
 use super::openapi::{about, each_operation, success};
 use super::parameter::MAX_PARAMETERS;
 use super::reference::{At, Files};
-use super::{Limits, parameter, security, server};
+use super::{DocumentLimits, parameter, security, server};
 use crate::rest::media;
 use crate::rest::plan::Location;
 
-pub(super) fn read<'d>(files: &'d Files, limits: &Limits) -> Api<'d> {
+pub(super) fn read<'d>(files: &'d Files, limits: &DocumentLimits) -> Api<'d> {
     let root = files.root();
     let info = root.get("info");
     let mut api = Api {

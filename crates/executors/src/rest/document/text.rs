@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
 
-use super::{Limits, json};
+use super::{DocumentLimits, json};
 
 /// Parses one document.
-pub(super) fn parse(text: &str, limits: &Limits) -> Result<Value, String> {
+pub(super) fn parse(text: &str, limits: &DocumentLimits) -> Result<Value, String> {
     if text.len() > limits.file_bytes {
         return Err(format!("larger than {} bytes", limits.file_bytes));
     }
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str, limits: &Limits) -> Result<Value, String> {
     yaml(text, limits)
 }
 
-impl Limits {
+impl DocumentLimits {
     /// Rejects JSON with too many values before any memory is allocated for them.
     pub fn check_json(&self, text: &[u8]) -> Result<(), String> {
         match values_in(text) > self.nodes {
@@ -61,7 +61,7 @@ fn values_in(text: &[u8]) -> usize {
 
 /// Parses YAML. Characters that YAML forbids, but which occur in real documents, are
 /// replaced by spaces, rather than rejecting a whole document.
-fn yaml(text: &str, limits: &Limits) -> Result<Value, String> {
+fn yaml(text: &str, limits: &DocumentLimits) -> Result<Value, String> {
     let seemly;
     let text = if text.contains(is_forbidden) {
         seemly = text.replace(is_forbidden, " ");
@@ -101,7 +101,7 @@ fn is_forbidden(c: char) -> bool {
 
 /// A tree under construction.
 struct Builder<'l> {
-    limits: &'l Limits,
+    limits: &'l DocumentLimits,
     /// Number of values so far, including copies of anchors.
     spent: usize,
     open: Vec<Frame>,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use windlass::TenantId;
 
 use super::support::{call, engine, engine_for};
-use super::upstream::{Reply, Upstream};
+use super::upstream::{Reply, TestUpstream};
 
 /// An API that keeps settings, with defaults everywhere.
 fn document() -> String {
@@ -69,7 +69,7 @@ fn document() -> String {
 
 #[tokio::test]
 async fn optional_arguments_that_equal_their_default_are_sent_and_no_default_is_added() {
-    let upstream = Upstream::start(|_| Reply::json(&json!({"ok": true}))).await;
+    let upstream = TestUpstream::start(|_| Reply::json(&json!({"ok": true}))).await;
     let engine = engine_for(&document(), &upstream.url);
     for tool in ["patch_repo", "put_repo"] {
         for given in [
@@ -108,7 +108,7 @@ async fn optional_arguments_that_equal_their_default_are_sent_and_no_default_is_
 
 #[tokio::test]
 async fn what_the_api_requires_is_sent_with_its_default_or_its_only_value() {
-    let upstream = Upstream::start(|_| Reply::json(&json!({"ok": true}))).await;
+    let upstream = TestUpstream::start(|_| Reply::json(&json!({"ok": true}))).await;
     let engine = engine_for(&document(), &upstream.url);
     let result = call(&engine, "send_letter", json!({"to": {}})).await;
     assert!(result.is_success(), "{:?}", result.error());
@@ -122,7 +122,7 @@ async fn what_the_api_requires_is_sent_with_its_default_or_its_only_value() {
 
 #[tokio::test]
 async fn a_definition_by_hand_sends_the_defaults_that_the_model_cannot_see() {
-    let upstream = Upstream::start(|_| Reply::json(&json!({"ok": true}))).await;
+    let upstream = TestUpstream::start(|_| Reply::json(&json!({"ok": true}))).await;
     let engine = engine();
     let text = format!(
         "

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use windlass::{ErrorKind, Lang};
 
 use super::support::{call, call_with, engine, engine_for, read};
-use super::upstream::{Reply, Upstream};
+use super::upstream::{Reply, TestUpstream};
 
 const CLIENT: [(&str, &str); 2] =
     [("client_client_id", "id"), ("client_client_secret", "s3cret-s")];
@@ -23,7 +23,7 @@ fn with_client(token_url: &str) -> String {
 
 #[tokio::test]
 async fn what_a_token_endpoint_repeats_is_not_told() {
-    let upstream = Upstream::start(|seen| {
+    let upstream = TestUpstream::start(|seen| {
         let echo = seen.header("authorization").to_owned();
         let code = if seen.target.contains("odd") { echo.clone() } else { "invalid_client".into() };
         let body = json!({"error": code, "error_description": echo, "message": echo});
@@ -44,7 +44,7 @@ async fn what_a_token_endpoint_repeats_is_not_told() {
 
 #[tokio::test]
 async fn a_relative_token_url_is_one_of_the_api() {
-    let upstream = Upstream::start(|seen| match seen.target.as_str() {
+    let upstream = TestUpstream::start(|seen| match seen.target.as_str() {
         "/oauth/token" => Reply::json(&json!({"access_token": "tok/en+1="})),
         // As PHP writes it.
         _ => Reply::new(
@@ -115,7 +115,7 @@ async fn the_key_of_a_scheme_is_no_argument_and_is_sent_once() {
     assert_eq!(arguments(0), ["filter", "page"]);
     assert_eq!((arguments(1).len(), arguments(2).len()), (0, 0));
 
-    let upstream = Upstream::start(|_| Reply::json(&json!({}))).await;
+    let upstream = TestUpstream::start(|_| Reply::json(&json!({}))).await;
     let engine = engine_for(&with_keys(), &upstream.url);
     let secrets =
         [("one", "key-of-one"), ("two", "key-of-two"), ("header", "key-in-h"), ("cookie", "c")];

@@ -7,7 +7,7 @@ use windlass::Exposure;
 use windlass_executors::rest::{Import, ImportOptions, Origin, Selector, import, preview};
 
 use super::support::{call_with, install, read, read_with};
-use super::upstream::{Reply, Upstream};
+use super::upstream::{Reply, TestUpstream};
 
 fn one(operation: &Value) -> Value {
     json!({
@@ -256,7 +256,7 @@ fn silent() -> String {
 
 #[tokio::test]
 async fn whoever_imports_says_how_requests_say_who_asks() {
-    let upstream = Upstream::start(|seen| {
+    let upstream = TestUpstream::start(|seen| {
         Reply::json(&json!({"target": seen.target, "headers": seen.headers}))
     })
     .await;
@@ -338,7 +338,7 @@ fn import_of(document: &str, options: &ImportOptions) -> Result<Import, windlass
 
 #[tokio::test]
 async fn a_filled_key_comes_before_half_a_password() {
-    let upstream = Upstream::start(|_| Reply::json(&json!({}))).await;
+    let upstream = TestUpstream::start(|_| Reply::json(&json!({}))).await;
     let document = json!({
         "openapi": "3.0.3", "info": {}, "security": [{"basic": []}, {"key": []}],
         "paths": {"/me": {"get": {"operationId": "me"}}},

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use windlass::definition::{Definition, Parsed};
-use windlass::{CallRequest, CallResult, Context, Engine, EngineBuilder, Kind, Settings};
+use windlass::{CallRequest, CallResult, Context, Engine, EngineBuilder, EngineSettings, Kind};
 use windlass_executors::outbound::{Outbound, OutboundPolicy};
 use windlass_executors::rest::{Import, ImportOptions, Origin, Rest, import};
 
@@ -21,7 +21,7 @@ pub(crate) fn engine() -> Engine {
 
 /// The same, which asks once, whatever comes back.
 pub(crate) fn engine_once() -> Engine {
-    let once = |settings: &mut Settings| {
+    let once = |settings: &mut EngineSettings| {
         settings.retry.attempts = 1;
         settings.breaker = None;
     };

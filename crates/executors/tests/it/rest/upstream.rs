@@ -50,13 +50,13 @@ impl Reply {
 
 type Answer = Arc<dyn Fn(&Seen) -> Reply + Send + Sync>;
 
-pub(crate) struct Upstream {
+pub(crate) struct TestUpstream {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
     connections: Arc<Mutex<usize>>,
 }
 
-impl Upstream {
+impl TestUpstream {
     pub(crate) async fn start(answer: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use windlass::{Body, ErrorKind, Lang};
 
 use super::support::{call, call_with, engine, engine_for};
-use super::upstream::{Reply, Upstream};
+use super::upstream::{Reply, TestUpstream};
 
 const PETS: &str = include_str!("pets.yaml");
 
 #[tokio::test]
 async fn a_petstore_is_called() {
-    let upstream = Upstream::start(|seen| match (seen.method.as_str(), seen.target.as_str()) {
+    let upstream = TestUpstream::start(|seen| match (seen.method.as_str(), seen.target.as_str()) {
         ("GET", "/v1/pets?limit=2&tags=a&tags=b%26c") => Reply::json(
             &json!([{"id": 1, "name": "Rex"}]),
         )
@@ -71,7 +71,7 @@ async fn a_petstore_is_called() {
 
 #[tokio::test]
 async fn paths_cannot_be_left_by_a_value() {
-    let upstream = Upstream::start(|_| Reply::json(&json!({}))).await;
+    let upstream = TestUpstream::start(|_| Reply::json(&json!({}))).await;
     let engine = engine_for(PETS, &format!("{}/v1", upstream.url));
     for bad in [
         "..",
@@ -113,7 +113,7 @@ async fn paths_cannot_be_left_by_a_value() {
 
 #[tokio::test]
 async fn headers_and_cookies_take_one_line() {
-    let upstream = Upstream::start(|_| Reply::json(&json!({}))).await;
+    let upstream = TestUpstream::start(|_| Reply::json(&json!({}))).await;
     let engine = engine_for(PETS, &upstream.url);
     for bad in ["a\r\nX-Evil: 1", "a\nb", "a\0b", "naïve"] {
         let result = call(&engine, "listPets", json!({"X-Trace": bad})).await;
@@ -128,7 +128,7 @@ async fn headers_and_cookies_take_one_line() {
 
 #[tokio::test]
 async fn forms_and_files_are_written() {
-    let upstream = Upstream::start(|_| Reply::json(&json!({}))).await;
+    let upstream = TestUpstream::start(|_| Reply::json(&json!({}))).await;
     let engine = engine_for(PETS, &upstream.url);
     let sent = call(
         &engine,
@@ -167,7 +167,7 @@ async fn forms_and_files_are_written() {
 
 #[tokio::test]
 async fn every_scheme_signs_and_no_secret_comes_back() {
-    let upstream = Upstream::start(|seen| {
+    let upstream = TestUpstream::start(|seen| {
         // An echo of everything, as debugging services do.
         Reply::new(if seen.target.contains("fail") { 500 } else { 200 }, "application/json", json!({
             "target": seen.target, "headers": seen.headers.iter().collect::<Vec<_>>(), "message": format!("{:?}", seen.headers)
@@ -228,7 +228,7 @@ async fn every_scheme_signs_and_no_secret_comes_back() {
 
 #[tokio::test]
 async fn a_client_gets_one_token_for_many_calls() {
-    let upstream = Upstream::start(|seen| match seen.target.as_str() {
+    let upstream = TestUpstream::start(|seen| match seen.target.as_str() {
         "/token" => Reply::json(
             &json!({"access_token": format!("t-{}", seen.text().len()), "expires_in": 3600}),
         ),
@@ -253,7 +253,7 @@ async fn a_client_gets_one_token_for_many_calls() {
 
 #[tokio::test]
 async fn failures_have_their_kind_and_words() {
-    let upstream = Upstream::start(|seen| {
+    let upstream = TestUpstream::start(|seen| {
         let status: u16 = seen.target.rsplit('/').next().unwrap().parse().unwrap();
         let body = match status {
             422 => json!({"error": {"message": "name is too long", "code": 7}}),
@@ -290,7 +290,7 @@ async fn failures_have_their_kind_and_words() {
 
 #[tokio::test]
 async fn definitions_by_hand_are_the_same_kind() {
-    let upstream = Upstream::start(|_| Reply::json(&json!({"ok": true}))).await;
+    let upstream = TestUpstream::start(|_| Reply::json(&json!({"ok": true}))).await;
     let engine = engine();
     let text = format!(
         "
@@ -361,7 +361,7 @@ async fn definitions_by_hand_are_the_same_kind() {
 
 #[tokio::test]
 async fn answers_of_every_type_become_content() {
-    let upstream = Upstream::start(|seen| match seen.target.as_str() {
+    let upstream = TestUpstream::start(|seen| match seen.target.as_str() {
         "/pets/text" => Reply::new(200, "text/plain; charset=iso-8859-1", [0xe9]),
         "/pets/vendor" => Reply::new(200, "application/vnd.pets.v1+json", "{\"a\":1}"),
         "/pets/broken" => Reply::new(200, "application/json", "{\"a\":"),
@@ -393,7 +393,7 @@ async fn answers_of_every_type_become_content() {
 
 #[tokio::test]
 async fn a_change_that_is_redirected_is_not_sent_again() {
-    let upstream = Upstream::start(|seen| {
+    let upstream = TestUpstream::start(|seen| {
         let redirect = |status, to: &str| Reply::new(status, "text/plain", "").with("Location", to);
         match (seen.method.as_str(), seen.text().as_str()) {
             ("GET", _) if seen.target == "/lost" => Reply::new(500, "text/plain", "broken"),
@@ -463,7 +463,7 @@ async fn a_change_that_was_sent_may_have_happened_and_one_that_was_not_has_not()
     let looked = call(&dying, "getPet", json!({"petId": "1"})).await;
     assert!(!doubt(&looked), "looking changes nothing");
 
-    let failing = Upstream::start(|_| {
+    let failing = TestUpstream::start(|_| {
         Reply::new(503, "application/json", r#"{"message": "overloaded"}"#).with("Retry-After", "3")
     })
     .await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass::{CallId, CallRequest, CallResult, Context, Engine, Kind, Tool, duration};
-use windlass_executors::agent::{Entry, RunLog, RunScope};
+use windlass_executors::agent::{RunEntry, RunLog, RunScope};
 
 use crate::cli::arguments;
 use crate::cli::context::{ContextArgs, Stdin};
@@ -189,7 +189,7 @@ async fn kept(
 ) -> Result<(Arc<Tool>, CallRequest), Failure> {
     let runs = installation.runs().await?;
     let entries = runs.read(&windlass::TenantId::default(), run).await?;
-    let Some(Entry::Began { tool, input, conversation, user, .. }) = entries.into_iter().next()
+    let Some(RunEntry::Began { tool, input, conversation, user, .. }) = entries.into_iter().next()
     else {
         return Err(Failure::new(Exit::NotFound, format!("there is no run `{run}`"))
             .hint("`windlass calls` lists what was called; a run has the id of its first call"));

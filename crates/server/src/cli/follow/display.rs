@@ -3,10 +3,9 @@
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass::{CallId, Event, EventBody};
+use windlass::{CallId, CallInfo, Event, EventBody, EventSubject};
 
 use crate::cli::output::{self, Screen};
 
@@ -87,20 +86,23 @@ impl Display {
         if let Some(call) = event.body.call() {
             self.name = output::one_line(&call.tool_name);
         }
-        match &event.body {
-            EventBody::ToolQueued { call, .. } => {
+        match event.body.subject() {
+            EventSubject::QueuedCall(call, _) => {
                 self.total += 1;
                 self.waiting.insert(call.call_id);
             }
-            EventBody::ExecutionCompleted { call, .. }
-            | EventBody::ExecutionFailed { call, .. } => {
+            EventSubject::EndedCall(call) => {
                 self.waiting.remove(&call.call_id);
             }
-            EventBody::ExecutionProgress { progress, .. } => {
+            EventSubject::Progress(_, progress) => {
                 let words = output::one_line(&progress.to_text());
                 self.words = words.chars().take(MAX_WORDS).collect();
             }
-            _ => {}
+            EventSubject::Call(_)
+            | EventSubject::EndedBatch(..)
+            | EventSubject::Tools(_)
+            | EventSubject::Definitions(_)
+            | EventSubject::Missed(_) => {}
         }
     }
 
@@ -126,27 +128,12 @@ impl Display {
 
 /// An event in words: which call it is about, and what is new.
 fn describe(body: &EventBody) -> String {
-    let news = match body {
-        EventBody::ToolQueued { position, .. } => format!("is call {}", position + 1),
-        EventBody::ExecutionProgress { progress, .. } => progress.to_text(),
-        EventBody::ExecutionRetried { attempt, error, delay, .. } => {
-            let delay = output::spent(Duration::from_secs_f64(*delay));
-            format!("attempt {attempt} failed: {error}; the next one in {delay}")
-        }
-        EventBody::ExecutionFailed { error, status, .. } => format!("{status}: {error}"),
-        EventBody::ExecutionStarted { call } => call.call_id.to_string(),
-        EventBody::ExecutionCompleted { execution_time, .. } => {
-            output::spent(Duration::from_secs_f64(*execution_time))
-        }
-        EventBody::Missed { count } => format!("{count} events"),
-        EventBody::QueueDrained { calls, .. } => output::count(*calls, "call"),
-        _ => String::new(),
-    };
+    let news = body.news();
     match body.call() {
-        Some(call) => match &call.call_ref {
-            Some(call_ref) => format!("{} ({call_ref}) {news}", call.tool_name),
-            None => format!("{} {news}", call.tool_name),
-        },
+        Some(CallInfo { tool_name, call_ref: Some(call_ref), .. }) => {
+            format!("{tool_name} ({call_ref}) {news}")
+        }
+        Some(CallInfo { tool_name, call_ref: None, .. }) => format!("{tool_name} {news}"),
         None => news,
     }
 }

@@ -65,8 +65,8 @@ pub(crate) const PLAIN: &str = r"^[^\u0000-\u001f\u007f-\u009f]*$";
 /// One server-sent event, as a document before OpenAPI 3.2 describes a stream:
 /// the schema stands for each event of it. Any stream ends with `end` where its
 /// key stops working.
-fn sent(data: &[(&str, Schema)]) -> Schema {
-    let one = |(name, data): &(&str, Schema)| {
+fn sent<N: AsRef<str>>(data: &[(N, Schema)]) -> Schema {
+    let one = |name: &str, data: &Schema| {
         json!({
             "type": "object",
             "properties": {
@@ -84,6 +84,7 @@ fn sent(data: &[(&str, Schema)]) -> Schema {
     let end = schemars::json_schema!({
         "type": "object", "required": ["reason"], "properties": {"reason": {"type": "string"}},
     });
-    let events: Vec<_> = data.iter().chain([&("end", end)]).map(one).collect();
+    let events = data.iter().map(|(name, data)| one(name.as_ref(), data));
+    let events: Vec<_> = events.chain([one("end", &end)]).collect();
     schemars::json_schema!({"oneOf": events})
 }

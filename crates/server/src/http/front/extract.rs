@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
-use windlass_executors::rest::Limits;
+use windlass_executors::rest::DocumentLimits;
 
 use super::problem::{InvalidField, Problem};
 use crate::cli::arguments::UniqueKeys;
@@ -54,7 +54,7 @@ impl<T: DeserializeOwned + 'static> FromRequest<Arc<App>> for DocumentBody<T> {
     type Rejection = Problem;
 
     async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        let limits = Limits::default();
+        let limits = DocumentLimits::default();
         request
             .extensions_mut()
             .insert(Largest(app.settings.max_body_bytes.max(limits.file_bytes)));

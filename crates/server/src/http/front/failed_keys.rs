@@ -41,18 +41,18 @@ pub(crate) struct FailedKeys {
 }
 
 struct FailedKeysState {
-    addresses: LruCache<Option<IpAddr>, Window>,
-    entries: Window,
+    addresses: LruCache<Option<IpAddr>, FailureWindow>,
+    entries: FailureWindow,
 }
 
 /// A time, and how often something happened in it.
 #[derive(Clone, Copy)]
-struct Window {
+struct FailureWindow {
     since: Instant,
     count: u32,
 }
 
-impl Window {
+impl FailureWindow {
     fn new() -> Self {
         Self { since: Instant::now(), count: 0 }
     }
@@ -80,7 +80,8 @@ pub(crate) struct FailedKeyOutcome {
 impl FailedKeys {
     /// Lets an address show so many in a minute.
     pub(crate) fn new(most: usize) -> Self {
-        let state = FailedKeysState { addresses: LruCache::new(ADDRESSES), entries: Window::new() };
+        let state =
+            FailedKeysState { addresses: LruCache::new(ADDRESSES), entries: FailureWindow::new() };
         let (total, limited) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { most, total, limited, state: Mutex::new(state) }
     }
@@ -90,7 +91,7 @@ impl FailedKeys {
         self.total.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         let FailedKeysState { addresses, entries } = &mut *state;
-        let window = addresses.get_or_insert_mut(address, Window::new);
+        let window = addresses.get_or_insert_mut(address, FailureWindow::new);
         let ended = window.count();
         let (count, since) = (window.count, window.since);
         // The first of a while is told at once, those after it with the next.

@@ -23,9 +23,9 @@ const KNOWN: NonZeroUsize = NonZeroUsize::new(10_000).expect("not zero");
 type Holder = (TenantId, Option<Arc<str>>);
 
 /// What was refused lately: a rate limit for entries of the audit log.
-pub(crate) struct Refusals(Mutex<LruCache<Holder, Window>>);
+pub(crate) struct Refusals(Mutex<LruCache<Holder, RefusalWindow>>);
 
-struct Window {
+struct RefusalWindow {
     since: Instant,
     written: u32,
     left_out: u64,
@@ -44,7 +44,7 @@ impl Refusals {
         let mut known = self.0.lock();
         let mut take = |key: Option<&Arc<str>>, most: u32| {
             let name = (tenant.clone(), key.cloned());
-            let new = || Window { since: Instant::now(), written: 0, left_out: 0 };
+            let new = || RefusalWindow { since: Instant::now(), written: 0, left_out: 0 };
             let window = known.get_or_insert_mut(name, new);
             if window.since.elapsed() >= WINDOW {
                 (window.since, window.written) = (Instant::now(), 0);

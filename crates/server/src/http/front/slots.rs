@@ -39,8 +39,8 @@ const ARRIVING: usize = 64;
 
 /// The request slots of a server.
 pub(crate) struct RequestSlots {
-    running: SlotPool,
-    waiting: SlotPool,
+    running: RequestSlotPool,
+    waiting: RequestSlotPool,
     /// Requests whose bearers are not known yet, by address.
     arriving: Mutex<HolderCounts<IpAddr>>,
 }
@@ -48,7 +48,7 @@ pub(crate) struct RequestSlots {
 impl RequestSlots {
     /// So many for requests that run, and for those that wait.
     pub(crate) fn new(running: usize, waiting: usize) -> Arc<Self> {
-        let (running, waiting) = (SlotPool::new(running), SlotPool::new(waiting));
+        let (running, waiting) = (RequestSlotPool::new(running), RequestSlotPool::new(waiting));
         Arc::new(Self { running, waiting, arriving: Mutex::default() })
     }
 
@@ -186,7 +186,7 @@ struct SlotHolder {
 }
 
 /// Slots that tenants and their keys share.
-struct SlotPool {
+struct RequestSlotPool {
     most: usize,
     state: Mutex<PoolUse>,
 }
@@ -197,7 +197,7 @@ struct PoolUse {
     keys: HolderCounts<Arc<str>>,
 }
 
-impl SlotPool {
+impl RequestSlotPool {
     fn new(most: usize) -> Self {
         Self { most, state: Mutex::default() }
     }
@@ -302,13 +302,13 @@ mod tests {
         SlotHolder { tenant: TenantId::new(tenant), key: key.into() }
     }
 
-    fn fill(pool: &SlotPool, holder: &SlotHolder) -> usize {
+    fn fill(pool: &RequestSlotPool, holder: &SlotHolder) -> usize {
         (0..).take_while(|_| pool.take(holder).is_ok()).count()
     }
 
     #[test]
     fn whoever_floods_stops_before_the_last_slot_and_newcomers_find_room() {
-        let pool = SlotPool::new(4096);
+        let pool = RequestSlotPool::new(4096);
         let alone = fill(&pool, &holder("a", "a1"));
         assert!((2700..=2731).contains(&alone), "two of three: {alone}");
         fill(&pool, &holder("a", "a2"));
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn small_pools_can_be_used_up_and_are_empty_again() {
-        let pool = SlotPool::new(2);
+        let pool = RequestSlotPool::new(2);
         let one = holder("a", "a1");
         assert_eq!(fill(&pool, &one), 2);
         pool.give_back(&one);

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use windlass::{
     CallId, CallRequest, Caller, CallerType, Context, Kind, ResultView, TenantId, Tool,
 };
-use windlass_executors::agent::{Entry, RunLog, RunScope, Stop};
+use windlass_executors::agent::{RunEntry, RunLog, RunScope, Stop};
 
 use super::context::{DurationBody, check_name, user_of};
 use super::view;
@@ -239,15 +239,15 @@ async fn resume(
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let entries = kept(&app, &who, &run).await?;
-    let has_ended = entries.iter().any(|entry| matches!(entry, Entry::Ended { .. }));
-    if let Some(call) = Entry::last_call(&entries)
+    let has_ended = entries.iter().any(|entry| matches!(entry, RunEntry::Ended { .. }));
+    if let Some(call) = RunEntry::last_call(&entries)
         && !has_ended
         && app.engine.is_under_way(&who.tenant, call)
     {
         let hint = format!("POST /v1/calls/{call}/cancel interrupts it");
         return Err(Problem::conflict(format!("this run is going on (call {call})")).hint(hint));
     }
-    let Some(Entry::Began { tool, input, conversation, user, .. }) = entries.into_iter().next()
+    let Some(RunEntry::Began { tool, input, conversation, user, .. }) = entries.into_iter().next()
     else {
         return Err(Problem::not_found("run"));
     };
@@ -272,7 +272,7 @@ async fn resume(
 }
 
 /// What is kept of a run.
-async fn kept(app: &App, who: &Identity, run: &str) -> Result<Vec<Entry>, Problem> {
+async fn kept(app: &App, who: &Identity, run: &str) -> Result<Vec<RunEntry>, Problem> {
     let entries = app.runs.read(&who.tenant, run).await?;
     match entries.is_empty() {
         true => Err(Problem::not_found("run")),
@@ -317,7 +317,7 @@ async fn show(
     PathName(run): PathName,
 ) -> Result<Response, Problem> {
     let entries = kept(&app, &who, &run).await?;
-    let call_id = Entry::last_call(&entries);
+    let call_id = RunEntry::last_call(&entries);
     let mut state = StateDoc {
         run_id: run,
         agent: String::new(),
@@ -331,11 +331,11 @@ async fn show(
     };
     for entry in entries {
         match entry {
-            Entry::Began { tool, .. } => state.agent = tool,
-            Entry::Resumed { .. } => {}
-            Entry::Answered { turn, .. } => state.turns = turn,
-            Entry::Results { tools, .. } => state.tools.extend(tools),
-            Entry::Ended { stop, text } => {
+            RunEntry::Began { tool, .. } => state.agent = tool,
+            RunEntry::Resumed { .. } => {}
+            RunEntry::Answered { turn, .. } => state.turns = turn,
+            RunEntry::Results { tools, .. } => state.tools.extend(tools),
+            RunEntry::Ended { stop, text } => {
                 (state.has_ended, state.status) = (true, "ended");
                 (state.stop, state.text) = (Some(Stopped(stop)), Some(text));
             }

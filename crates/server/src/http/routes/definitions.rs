@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass::definition::{
-    self, Definition, Limits, LoadError, McpTransport, Parsed, ProviderSpec, ResourceBody,
+    self, Definition, DefinitionLimits, LoadError, McpTransport, Parsed, ProviderSpec, ResourceBody,
 };
 use windlass::{Engine, Error, TenantId};
 use windlass_executors::sql;
@@ -150,7 +150,7 @@ pub(crate) async fn check(
 ) -> Result<CheckedDefinition, Error> {
     let (app, tenant) = (Arc::clone(app), tenant.clone());
     windlass::native::run_blocking(move || {
-        match definition::parse_all("definition", &text, &Limits::default()) {
+        match definition::parse_all("definition", &text, &DefinitionLimits::default()) {
             Ok(parsed) => Ok(CheckedDefinition {
                 overreach: overreach(&app, &tenant, &parsed),
                 flaws: flaws(&parsed.tools, &app.engine)?,
@@ -199,7 +199,7 @@ fn flaws(tools: &[Definition], server: &Engine) -> Result<Vec<Flaw>, Error> {
 
 /// Makes a definition what a tenant has from this source.
 pub(crate) fn load(app: &App, tenant: &TenantId, source: &str, text: &str) -> Result<(), Problem> {
-    let parsed = definition::parse_all(source, text, &Limits::default());
+    let parsed = definition::parse_all(source, text, &DefinitionLimits::default());
     let parsed = parsed.map_err(|errors| refused(&errors))?;
     if let Some(why) = overreach(app, tenant, &parsed) {
         return Err(forbidden(why));

@@ -14,7 +14,7 @@ use windlass::TenantId;
 use windlass::definition::LoadError;
 use windlass_executors::mcp::Server;
 use windlass_executors::outbound::on_behalf;
-use windlass_executors::rest::{Auth, Import, ImportOptions, Limits, Names};
+use windlass_executors::rest::{Auth, DocumentLimits, Import, ImportOptions, Names};
 use windlass_store::{Expect, Put};
 
 use super::definitions::refused;
@@ -150,7 +150,7 @@ impl FromRequest<Arc<App>> for ProviderUpload {
     type Rejection = Problem;
 
     async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        let most = app.settings.max_body_bytes.max(Limits::default().file_bytes);
+        let most = app.settings.max_body_bytes.max(DocumentLimits::default().file_bytes);
         request.extensions_mut().insert(Largest(most));
         let media = request.headers().get(header::CONTENT_TYPE);
         let media = media.and_then(|media| media.to_str().ok()).unwrap_or_default();

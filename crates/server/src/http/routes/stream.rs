@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
-use windlass::{Batch, BatchId, CallId, CallRequest, CallResult, Event, EventBody};
+use windlass::{Batch, BatchId, CallId, CallRequest, CallResult, Event, EventBody, EventSubject};
 
 use super::view::content;
 use crate::http::app::App;
@@ -142,15 +142,17 @@ pub(crate) async fn end(sender: &mpsc::Sender<Sent>, last: Sent) {
 }
 
 fn tell_progress(outlet: &EventSink, id: CallId, happened: &Event) {
-    match &happened.body {
-        EventBody::ExecutionProgress { call, progress } if call.call_id == id => {
-            outlet.tell("progress", &content(progress));
-        }
-        EventBody::ExecutionRetried { call, attempt, error, delay, .. } if call.call_id == id => {
-            outlet.tell("retried", &json!({"attempt": attempt, "error": error, "delay": delay}));
-        }
-        EventBody::Missed { count } => outlet.miss(*count),
-        _ => {}
+    if let EventSubject::Missed(count) = happened.body.subject() {
+        outlet.miss(count);
+    }
+    if happened.body.call().is_none_or(|call| call.call_id != id) {
+        return;
+    }
+    if let EventBody::ExecutionProgress { progress, .. } = &happened.body {
+        outlet.tell("progress", &content(progress));
+    }
+    if let EventBody::ExecutionRetried { attempt, error, delay, .. } = &happened.body {
+        outlet.tell("retried", &json!({"attempt": attempt, "error": error, "delay": delay}));
     }
 }
 
@@ -184,17 +186,21 @@ pub(crate) fn batch(app: &Arc<App>, mut batch: Batch) -> Response {
 /// Tells an event, if it is about this batch. Calls that are not known yet become
 /// known as they are queued.
 pub(crate) fn tell(outlet: &EventSink, id: BatchId, own: &mut Vec<CallId>, happened: &Event) {
-    let is_own = match &happened.body {
-        EventBody::ToolQueued { call, batch_id, .. } if *batch_id == id => {
+    let is_own = match happened.body.subject() {
+        EventSubject::QueuedCall(call, batch_id) if batch_id == id => {
             if !own.contains(&call.call_id) {
                 own.push(call.call_id);
             }
             true
         }
-        EventBody::QueueDrained { batch_id, .. } => *batch_id == id,
+        EventSubject::QueuedCall(call, _)
+        | EventSubject::Call(call)
+        | EventSubject::Progress(call, _)
+        | EventSubject::EndedCall(call) => own.contains(&call.call_id),
+        EventSubject::EndedBatch(batch_id, _) => batch_id == id,
         // Whose they were, nobody knows.
-        EventBody::Missed { count } => return outlet.miss(*count),
-        body => body.call().is_some_and(|call| own.contains(&call.call_id)),
+        EventSubject::Missed(count) => return outlet.miss(count),
+        EventSubject::Tools(_) | EventSubject::Definitions(_) => false,
     };
     if is_own {
         outlet.tell_queue_events(happened);

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use windlass::{Error, ErrorKind};
 use windlass_executors::outbound::{Outbound, Request};
-use windlass_executors::rest::Limits;
+use windlass_executors::rest::DocumentLimits;
 
 use super::ApiDocument;
 
 /// Gets a document through the guard.
 pub(crate) async fn fetch(outbound: &Outbound, url: &str) -> Result<ApiDocument, Error> {
-    let most = Limits::default().file_bytes as u64;
+    let most = DocumentLimits::default().file_bytes as u64;
     let request = Request::parse(axum::http::Method::GET, url)?
         .header("accept", "application/json, application/yaml, text/yaml, */*;q=0.5")?
         .max_bytes(most);
@@ -39,7 +39,7 @@ pub(crate) fn read_beside(folder: &Path, name: &str) -> Result<String, Error> {
 
 /// Reads a file of a document, if it is not too large.
 pub(crate) fn read_file(path: &Path) -> Result<String, Error> {
-    let most = Limits::default().file_bytes;
+    let most = DocumentLimits::default().file_bytes;
     let about = fs::metadata(path).map_err(|error| refused(path, &error.to_string()))?;
     if !about.is_file() {
         return Err(refused(path, "not a regular file"));

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::upstream::{Asked, Said, Upstream};
+use crate::upstream::{Asked, Said, TestUpstream};
 
 /// The model.
-pub(crate) struct Model(Upstream);
+pub(crate) struct Model(TestUpstream);
 
 pub(crate) fn say(text: &str) -> Value {
     json!({"type": "text", "text": text})
@@ -22,7 +22,7 @@ pub(crate) fn call(id: &str, name: &str, input: &Value) -> Value {
 
 impl Model {
     pub(crate) fn start(answer: impl Fn(&Value) -> Vec<Value> + Send + Sync + 'static) -> Self {
-        Self(Upstream::start(move |asked| {
+        Self(TestUpstream::start(move |asked| {
             let blocks = answer(&serde_json::from_str(&asked.body).unwrap());
             Said::text("200 OK", "text/event-stream", stream_of(&blocks))
         }))

@@ -9,7 +9,7 @@ use super::model::{Model, call, say, say_in_pieces};
 use super::{HELPER, calculating, settings};
 use crate::http::{Client, Server, WRITE, until};
 use crate::project::Project;
-use crate::upstream::{Said, Upstream};
+use crate::upstream::{Said, TestUpstream};
 
 fn server(model: &Model) -> Server {
     let project = Project::empty();
@@ -368,7 +368,7 @@ fn vectors(asked: &crate::upstream::Asked) -> Said {
 fn tools_are_found_by_meaning_where_an_embedding_model_is_set_and_by_words_where_it_fails() {
     const SKY: &str = "name: sky_report\ndescription: Forecast for a town.\nexposure: deferred\n\
         parameters: []\nentry: {type: builtin, handler: echo}\n";
-    let found = |model: &Upstream, key: &str, query: &str| {
+    let found = |model: &TestUpstream, key: &str, query: &str| {
         let project = Project::empty();
         let settings = format!(
             "models:\n  providers: {{local: 'openai {}/v1'}}\nsearch: {{embedding_model: local/small}}\n",
@@ -379,13 +379,13 @@ fn tools_are_found_by_meaning_where_an_embedding_model_is_set_and_by_words_where
         let body = json!({"tool": "tool_search", "arguments": {"query": query, "limit": 3}});
         server.admin().post("/v1/calls", &body).is(200)["output"]["tools"].clone()
     };
-    let model = Upstream::start(vectors);
+    let model = TestUpstream::start(vectors);
     let tools = found(&model, "sk-embed", "umbrella");
     assert_eq!(tools[0]["name"], "sky_report", "{tools}");
     let asked = model.asked();
     assert!(asked.len() >= 2 && asked.iter().all(|one| one.what() == ("POST", "/v1/embeddings")));
     assert!(asked.iter().all(|one| one.header("authorization") == Some("Bearer sk-embed")));
-    let broken = Upstream::start(|_| Said::json("500 Broken", &json!({"error": "no"})));
+    let broken = TestUpstream::start(|_| Said::json("500 Broken", &json!({"error": "no"})));
     assert_eq!(found(&broken, "sk-embed", "umbrella"), json!([]), "no word of it is known");
     assert_eq!(found(&broken, "sk-embed", "forcast of a town")[0]["name"], "sky_report");
 }

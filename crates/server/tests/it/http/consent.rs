@@ -9,7 +9,7 @@ use super::server::{Server, until};
 use super::several::pair;
 use super::wire::Client;
 use crate::postgres::Database;
-use crate::upstream::{Said, Upstream};
+use crate::upstream::{Said, TestUpstream};
 
 const ALLOWED: &str = "outbound: {allow: [127.0.0.1]}\n";
 
@@ -21,8 +21,8 @@ enum Refresh {
 }
 
 /// A service with a token endpoint. Its first token ends at once.
-fn service(refresh: Refresh) -> Upstream {
-    Upstream::start(move |asked| {
+fn service(refresh: Refresh) -> TestUpstream {
+    TestUpstream::start(move |asked| {
         if asked.contains("grant_type=authorization_code") {
             Said::token("first-token", Some("again-1"), 1)
         } else if asked.contains("grant_type=refresh_token") {
@@ -42,7 +42,7 @@ fn service(refresh: Refresh) -> Upstream {
 
 /// Imports the document of a service, with one tool, and stores the client's
 /// credential.
-fn offer(service: &Upstream, client: &Client) {
+fn offer(service: &TestUpstream, client: &Client) {
     let url = service.url();
     let document = json!({
         "openapi": "3.0.3", "info": {"title": "Me", "version": "1"}, "servers": [{"url": url}],

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::server::Server;
-use crate::upstream::{Said, Upstream};
+use crate::upstream::{Said, TestUpstream};
 
 fn document(paths: &Value) -> Value {
     json!({
@@ -111,7 +111,7 @@ fn large_documents_are_sent_fetched_and_sent_again() {
     let mut large = pets();
     large["info"]["x-logo"] = "a".repeat(11 * 1024 * 1024).into();
     let text = large.to_string();
-    let site = Upstream::start(move |_| Said::text("200 OK", "application/json", text.clone()));
+    let site = TestUpstream::start(move |_| Said::text("200 OK", "application/json", text.clone()));
     let server = Server::with("outbound: {allow: [127.0.0.1]}", &[]);
     let client = server.key("default", "operator");
     client.post("/v1/providers", &json!({"name": "sent", "document": large})).is(201);

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::server::Server;
 use super::wire::{Answer, Client};
-use crate::upstream::{Said, Upstream};
+use crate::upstream::{Said, TestUpstream};
 
-fn ask(client: &Client, upstream: &Upstream) -> Answer {
+fn ask(client: &Client, upstream: &TestUpstream) -> Answer {
     let call = json!({"tool": "http_request", "arguments": {"url": upstream.url()}});
     client.post("/v1/calls", &call)
 }
@@ -18,9 +18,9 @@ fn ask(client: &Client, upstream: &Upstream) -> Answer {
 fn one_tenant_cannot_hold_the_outgoing_connections_of_another() {
     let server = Server::with("outbound: {allow: ['127.0.0.1'], max_connections: 10}\n", &[]);
     let (noisy, quiet) = (server.key("noisy", "caller"), server.key("quiet", "caller"));
-    let start = || Upstream::start(|_| Said::json("200 OK", &json!({"fine": true})));
+    let start = || TestUpstream::start(|_| Said::json("200 OK", &json!({"fine": true})));
     // Each leaves a connection behind that could be used again.
-    let many: Vec<Upstream> = (0..30).map(|_| start()).collect();
+    let many: Vec<TestUpstream> = (0..30).map(|_| start()).collect();
     for upstream in &many {
         assert_eq!(ask(&noisy, upstream).is(200)["is_success"], true);
     }

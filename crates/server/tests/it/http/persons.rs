@@ -9,7 +9,7 @@ use super::server::{Server, until};
 use super::wire::Client;
 use crate::mcp::played;
 use crate::project::Project;
-use crate::upstream::{Said, Upstream};
+use crate::upstream::{Said, TestUpstream};
 
 fn key(server: &Server, role: &str, user: &Value) -> Client {
     let key = json!({"name": "k", "role": role, "user_id": user});
@@ -55,7 +55,7 @@ fn what_a_call_asks_is_answered_by_whoever_made_it_and_by_nobody_else() {
 #[test]
 fn a_conversation_of_one_person_is_not_gone_on_with_by_another() {
     // It says how much it has been told.
-    let model = Upstream::start(|asked| {
+    let model = TestUpstream::start(|asked| {
         let body: Value = serde_json::from_str(&asked.body).unwrap();
         let told = body["messages"].to_string();
         let text = format!("I know {}.", if told.contains("peanuts") { "it" } else { "nothing" });

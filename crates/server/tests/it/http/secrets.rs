@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::server::{Server, until};
 use crate::project::Project;
-use crate::upstream::{Asked, Said, Upstream};
+use crate::upstream::{Asked, Said, TestUpstream};
 
 /// Which variables the process repeats.
 const TELL: &str = "WINDLASS_TEST_TELL";
@@ -169,8 +169,8 @@ fn command_lines(word: &str) -> Vec<String> {
 
 #[test]
 fn no_secret_of_any_source_shows_in_any_shape_anywhere() {
-    let other = Upstream::start(quoting);
-    let collector = Upstream::start(|_| Said::json("200 OK", &json!({})));
+    let other = TestUpstream::start(quoting);
+    let collector = TestUpstream::start(|_| Said::json("200 OK", &json!({})));
     let project = Project::empty();
     project.write(
         "windlass.yaml",
@@ -310,7 +310,7 @@ pub(super) fn around(bytes: &[u8], text: &str) -> String {
 
 #[test]
 fn a_definition_with_secrets_is_sealed_and_outlives_the_server() {
-    let other = Upstream::start(quoting);
+    let other = TestUpstream::start(quoting);
     let server = Server::with("outbound: {allow: ['127.0.0.1']}\n", &[]);
     let client = server.admin();
     let definition = format!(

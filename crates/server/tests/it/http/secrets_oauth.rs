@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::secrets::{around, files, holds, shapes, told};
 use super::server::{Server, until};
 use super::wire::Client;
-use crate::upstream::{Asked, Said, Upstream};
+use crate::upstream::{Asked, Said, TestUpstream};
 
 /// The client's secret, a person's tokens, and the client's own token.
 const CLIENT: &str = "canary-client-7d1e02+/";
@@ -40,7 +40,7 @@ fn service(asked: &Asked) -> Said {
     quote(&[bearer])
 }
 
-fn offer(client: &Client, service: &Upstream, name: &str) {
+fn offer(client: &Client, service: &TestUpstream, name: &str) {
     let url = service.url();
     let flow = json!({"tokenUrl": format!("{url}/{name}/token"), "scopes": {},
         "authorizationUrl": "https://x.example/agree"});
@@ -67,8 +67,8 @@ fn offer(client: &Client, service: &Upstream, name: &str) {
 
 #[test]
 fn no_secret_of_oauth_shows_in_any_shape_anywhere() {
-    let other = Upstream::start(service);
-    let collector = Upstream::start(|_| Said::json("200 OK", &json!({})));
+    let other = TestUpstream::start(service);
+    let collector = TestUpstream::start(|_| Said::json("200 OK", &json!({})));
     let settings = format!(
         "outbound: {{allow: [127.0.0.1]}}\nretry: 1\n\
          telemetry: {{endpoint: '{}', content: true}}\n",
@@ -147,7 +147,7 @@ fn no_secret_of_oauth_shows_in_any_shape_anywhere() {
 
 #[test]
 fn who_let_tools_act_in_their_name_is_in_the_audit_log() {
-    let other = Upstream::start(service);
+    let other = TestUpstream::start(service);
     let server = Server::with("outbound: {allow: [127.0.0.1]}\n", &[]);
     let admin = server.admin();
     offer(&admin, &other, "long");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::http::{body, newer};
 use crate::http::{Client, Server};
 use crate::project::Project;
-use crate::upstream::{Said, Upstream};
+use crate::upstream::{Said, TestUpstream};
 
 /// An authorization server that only says which keys it signs with.
 struct Issuer {
@@ -26,7 +26,7 @@ impl Issuer {
         let x = URL_SAFE_NO_PAD.encode(key.public_key_raw());
         let keys = json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k-1", "alg": "EdDSA",
             "use": "sig", "x": x}]});
-        let server = Upstream::start(move |asked| match asked.what() {
+        let server = TestUpstream::start(move |asked| match asked.what() {
             ("GET", "/.well-known/openid-configuration") => {
                 let url = &asked.url;
                 let about = json!({"issuer": url, "jwks_uri": format!("{url}/keys")});

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::http::{Client, Server};
 use crate::project::Project;
-use crate::upstream::{Asked, Said, Upstream};
+use crate::upstream::{Asked, Said, TestUpstream};
 
 /// A server of tools with an authorization server beside it.
 fn answer(asked: &Asked) -> Said {
@@ -114,7 +114,7 @@ fn parameter<'t>(text: &'t str, name: &str) -> &'t str {
 #[test]
 fn each_person_logs_in_and_calls_with_their_own_tokens() {
     const WANTED: &str = "Authorization required";
-    let service = Upstream::start(answer);
+    let service = TestUpstream::start(answer);
     let project = Project::empty();
     project.write("windlass.yaml", "outbound: {allow: [127.0.0.1]}\n");
     let servers = json!({"mcpServers": {"svc": {"url": format!("{}/mcp", service.url())}}});

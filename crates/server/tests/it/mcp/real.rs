@@ -131,7 +131,7 @@ fn every_safe_tool_of_five_servers_answers() {
 #[test]
 fn a_server_that_is_killed_in_a_call_is_one_error_and_the_next_call_works() {
     let project = project();
-    let mut session = super::stdio::Session::older(&project, &["--provider", "everything"]);
+    let mut session = super::stdio::StdioClient::older(&project, &["--provider", "everything"]);
     assert!(session.names().contains(&"echo".to_owned()));
     let slow = json!({"name": "trigger-long-running-operation",
         "arguments": {"duration": 30, "steps": 3}});

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::project::Project;
 
 /// A client with one server.
-pub(crate) struct Session {
+pub(crate) struct StdioClient {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -17,7 +17,7 @@ pub(crate) struct Session {
     pub(crate) told: Vec<Value>,
 }
 
-impl Session {
+impl StdioClient {
     pub(crate) fn start(project: &Project, args: &[&str]) -> Self {
         let mut command = project.command(&[&["mcp"], args].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -105,7 +105,7 @@ pub(super) fn modern(mut params: Value) -> Value {
 #[test]
 fn both_eras_list_and_call_tools_and_every_call_is_recorded() {
     let project = Project::new();
-    let mut older = Session::older(&project, &[]);
+    let mut older = StdioClient::older(&project, &[]);
     let list = older.ask("tools/list", json!({}));
     let tools = list["result"]["tools"].as_array().unwrap();
     let calculator = tools.iter().find(|tool| tool["name"] == "calculator").unwrap();
@@ -114,7 +114,7 @@ fn both_eras_list_and_call_tools_and_every_call_is_recorded() {
     let sum = older.call("calculator", json!({"expression": "1 + 2"}));
     assert_eq!(sum["result"]["content"][0]["text"], "3", "{sum}");
     older.end();
-    let mut newer = Session::start(&project, &[]);
+    let mut newer = StdioClient::start(&project, &[]);
     let found = newer.ask("server/discover", modern(json!({})));
     let versions = found["result"]["supportedVersions"].as_array().unwrap();
     assert!(versions.contains(&json!("2026-07-28")), "{found}");
@@ -132,7 +132,7 @@ fn both_eras_list_and_call_tools_and_every_call_is_recorded() {
 #[test]
 fn failures_have_the_form_that_the_protocol_wants() {
     let project = Project::new();
-    let mut session = Session::older(&project, &[]);
+    let mut session = StdioClient::older(&project, &[]);
     let unknown = session.call("no_such_tool", json!({}));
     assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
     let invalid = session.call("calculator", json!({"expression": []}));
@@ -157,7 +157,7 @@ fn failures_have_the_form_that_the_protocol_wants() {
 #[test]
 fn a_call_that_is_cancelled_ends() {
     let project = Project::new();
-    let mut session = Session::older(&project, &[]);
+    let mut session = StdioClient::older(&project, &[]);
     let call = json!({"name": "wait", "arguments": {"seconds": 60}});
     session.say(&json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": call}));
     std::thread::sleep(std::time::Duration::from_millis(300));
@@ -174,7 +174,7 @@ fn a_call_that_is_cancelled_ends() {
 #[test]
 fn more_tools_than_a_client_should_see_are_behind_a_search() {
     let project = Project::new();
-    let mut session = Session::older(&project, &["--max-tools", "2"]);
+    let mut session = StdioClient::older(&project, &["--max-tools", "2"]);
     let names = session.names();
     assert_eq!(names.len(), 4, "{names:?}");
     assert!(names.contains(&"find_tools".to_owned()) && names.contains(&"call_tool".to_owned()));
@@ -197,7 +197,7 @@ fn prompts_resources_and_completion_come_from_definitions() {
          {uri_template: \"docs://t/{id}\", name: t, text: \"This is {id}.\"}\n",
     );
     project.write("a.txt", "from a file");
-    let mut session = Session::older(&project, &[]);
+    let mut session = StdioClient::older(&project, &[]);
     let list = session.ask("prompts/list", json!({}));
     assert_eq!(list["result"]["prompts"][0]["arguments"][0]["required"], true, "{list}");
     let arguments = json!({"code": "{{style}}", "style": "strict"});
@@ -220,7 +220,7 @@ fn prompts_resources_and_completion_come_from_definitions() {
 #[test]
 fn a_changed_file_is_told_and_its_tool_is_there() {
     let project = Project::new();
-    let mut session = Session::older(&project, &[]);
+    let mut session = StdioClient::older(&project, &[]);
     assert!(!session.names().contains(&"shout".to_owned()));
     project.write(
         "tools/shout.yaml",
@@ -274,8 +274,8 @@ fn a_server_behind_us_looks_as_if_it_were_there_directly() {
          resources: [{uri: \"docs://x\", name: x, text: X}]\n",
     );
     let outer = behind(&inner);
-    let mut directly = Session::older(&inner, &[]);
-    let mut through = Session::older(&outer, &["--provider", "inner"]);
+    let mut directly = StdioClient::older(&inner, &[]);
+    let mut through = StdioClient::older(&outer, &["--provider", "inner"]);
     for (method, params) in [
         ("tools/list", json!({})),
         ("prompts/list", json!({})),
@@ -303,7 +303,7 @@ fn tools_of_a_server_are_called_from_the_command_line() {
     let outer = behind(&inner);
     assert_eq!(outer.ok(&["call", "inner/calculator", "expression=5*5"]), "25\n");
     assert!(outer.ok(&["tools"]).contains("inner/weekday"));
-    let mut session = Session::older(&outer, &[]);
+    let mut session = StdioClient::older(&outer, &[]);
     assert!(session.names().contains(&"inner__calculator".to_owned()));
     let sum = session.call("inner__calculator", json!({"expression": "1+1"}));
     assert_eq!(sum["result"]["content"][0]["text"], "2", "{sum}");
@@ -326,7 +326,7 @@ fn prompts_and_resources_of_all_servers_are_on_the_one_address() {
         "prompts: [{name: own, messages: [{text: Own.}]}]\n\
          resources: [{uri: \"docs://own\", name: own, text: O}]\n",
     );
-    let mut session = Session::older(&outer, &[]);
+    let mut session = StdioClient::older(&outer, &[]);
     assert!(session.names().contains(&"inner__calculator".to_owned()));
     let mut listed = |method: &str, items: &str, key: &str| {
         let list = session.ask(method, json!({}));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::http::{ACCEPT, begin, body, message, newer, older};
 use super::played;
-use super::stdio::{Session, modern};
+use super::stdio::{StdioClient, modern};
 use crate::http::{Client, Server, until};
 use crate::project::Project;
 
@@ -21,9 +21,9 @@ fn project() -> Project {
 #[test]
 fn a_server_is_introduced_as_it_introduces_itself() {
     let project = project();
-    let (session, hello) = Session::greeted(&project, &["--provider", "played"], &json!({}));
+    let (session, hello) = StdioClient::greeted(&project, &["--provider", "played"], &json!({}));
     session.end();
-    let mut newer = Session::start(&project, &["--provider", "played"]);
+    let mut newer = StdioClient::start(&project, &["--provider", "played"]);
     let found = newer.ask("server/discover", modern(json!({})))["result"].clone();
     newer.end();
     for said in [&hello, &found] {
@@ -38,7 +38,7 @@ fn a_server_is_introduced_as_it_introduces_itself() {
     // One that does not start is no reason to turn a client away.
     let gone = json!({"mcpServers": {"played": {"command": "/nowhere"}}});
     project.write("tools/servers.json", &gone.to_string());
-    let (session, hello) = Session::greeted(&project, &["--provider", "played"], &json!({}));
+    let (session, hello) = StdioClient::greeted(&project, &["--provider", "played"], &json!({}));
     assert_eq!(hello["serverInfo"]["name"], "windlass", "{hello}");
     session.end();
 }
@@ -46,12 +46,12 @@ fn a_server_is_introduced_as_it_introduces_itself() {
 #[test]
 fn the_first_call_after_a_start_waits_for_a_server_that_nobody_knows_yet() {
     let (first, second) = (project(), project());
-    let mut session = Session::start(&first, &[]);
+    let mut session = StdioClient::start(&first, &[]);
     let call = json!({"name": "played__touch", "arguments": {}});
     let done = session.ask("tools/call", modern(call));
     assert_eq!(done["result"]["content"][0]["text"], "[]", "{done}");
     session.end();
-    let mut session = Session::start(&second, &["--provider", "played"]);
+    let mut session = StdioClient::start(&second, &["--provider", "played"]);
     let call = json!({"name": "touch", "arguments": {}});
     let done = session.ask("tools/call", modern(call));
     assert_eq!(done["result"]["content"][0]["text"], "[]", "{done}");
@@ -131,7 +131,7 @@ fn a_client_that_could_be_asked_has_the_time_of_all_others_until_it_is_asked() {
     let project = project();
     project.write("windlass.yaml", "default_timeout: 2s\n");
     let can = json!({"elicitation": {}, "roots": {}});
-    let (mut session, _) = Session::greeted(&project, &[], &can);
+    let (mut session, _) = StdioClient::greeted(&project, &[], &can);
     let call = json!({"name": "played__ask", "arguments": {}});
     session.say(&json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": call}));
     let asked = loop {

@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use super::server::start;
 use crate::http::until;
-use crate::upstream::{Said, Upstream};
+use crate::upstream::{Said, TestUpstream};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
-fn collector(status: &'static str) -> Upstream {
-    Upstream::start(move |_| Said::json(status, &json!({})))
+fn collector(status: &'static str) -> TestUpstream {
+    TestUpstream::start(move |_| Said::json(status, &json!({})))
 }
 
-fn spans(collector: &Upstream) -> Vec<Value> {
+fn spans(collector: &TestUpstream) -> Vec<Value> {
     let bodies: Vec<Value> =
         collector.asked().iter().map(|asked| serde_json::from_str(&asked.body).unwrap()).collect();
     let all = bodies.iter().flat_map(|body| body["resourceSpans"].as_array().unwrap());
@@ -25,7 +25,7 @@ fn spans(collector: &Upstream) -> Vec<Value> {
     all.flat_map(|scope| scope["spans"].as_array().unwrap().clone()).collect()
 }
 
-fn settings(collector: &Upstream) -> String {
+fn settings(collector: &TestUpstream) -> String {
     format!(
         "telemetry:\n  endpoint: {}\n  service_name: tester\n  headers: [x-canary=hunter2]\n",
         collector.url()

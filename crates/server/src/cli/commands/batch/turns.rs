@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use windlass::{CallId, CallResult, Engine, EventBody};
+use windlass::{CallId, CallResult, Engine, EventBody, EventSubject};
 
 /// The last event comes with the results; it is not waited for.
 const LATE: Duration = Duration::from_millis(100);
@@ -27,12 +27,11 @@ pub(super) fn listen(engine: &Engine) -> Listening {
     Listening(tokio::spawn(async move {
         let mut turns = Turns::default();
         while let Some(event) = events.next().await {
-            match event.body {
-                EventBody::ExecutionStarted { call } => {
-                    turns.0.insert(call.call_id, event.at);
-                }
-                EventBody::QueueDrained { .. } => break,
-                _ => {}
+            if let EventBody::ExecutionStarted { call } = &event.body {
+                turns.0.insert(call.call_id, event.at);
+            }
+            if matches!(event.body.subject(), EventSubject::EndedBatch(..)) {
+                break;
             }
         }
         turns

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass::definition::{
-    Definition, ImportRequest, LibrarySpec, Limits, LoadError, LoadedFile, ResourceBody, lint,
-    load_folder, parse_all, read_file,
+    Definition, DefinitionLimits, ImportRequest, LibrarySpec, LoadError, LoadedFile, ResourceBody,
+    lint, load_folder, parse_all, read_file,
 };
 use windlass::{BoxFuture, Call, Engine, Error, Executor, Output};
 use windlass_executors::rest::SettingFlaw;
@@ -127,7 +127,7 @@ fn document(file: &Path, request: &ImportRequest, report: &mut CheckReport) -> V
 }
 
 fn read_one(path: PathBuf) -> LoadedFile {
-    let limits = Limits::default();
+    let limits = DefinitionLimits::default();
     let outcome = read_file(&path, &limits)
         .map_err(|error| vec![error])
         .and_then(|text| parse_all(&path.display().to_string(), &text, &limits));

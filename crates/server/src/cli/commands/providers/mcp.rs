@@ -117,7 +117,8 @@ fn add(
     args.add_to(&mut server);
     let list = json!({"mcpServers": {name: server}});
     let text = format!("{list:#}\n");
-    if let Err(errors) = definition::parse_all("definition", &text, &definition::Limits::default())
+    if let Err(errors) =
+        definition::parse_all("definition", &text, &definition::DefinitionLimits::default())
     {
         let said: Vec<String> = errors.iter().map(|error| error.message.clone()).collect();
         return Err(Failure::usage(said.join("; ")));

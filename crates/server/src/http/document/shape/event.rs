@@ -4,9 +4,8 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Serialize;
 use serde_json::{Value, json};
-use windlass::{Caller, Content, ResultView, Status, Violation};
+use windlass::{Content, EventBody, ResultView};
 
 use super::{id, sent, time};
 use crate::http::routes::agents::RunDoc;
@@ -32,10 +31,6 @@ fn gap() -> (&'static str, Schema) {
     ("gap", all(&json!({"missed": count()})))
 }
 
-fn number() -> Value {
-    json!({"type": "number"})
-}
-
 /// The stream of one call: `started`, `progress` and `retried` as they come,
 /// then one `result`.
 pub(crate) struct CallEventDoc;
@@ -46,7 +41,7 @@ impl JsonSchema for CallEventDoc {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let retried = json!({"attempt": count(), "error": text(), "delay": number()});
+        let retried = json!({"attempt": count(), "error": text(), "delay": {"type": "number"}});
         let events = [
             ("started", all(&json!({"call_id": id(generator)}))),
             ("progress", generator.subschema_for::<Content>()),
@@ -143,50 +138,8 @@ fn of_batch(generator: &mut SchemaGenerator) -> Vec<(&'static str, Schema)> {
     ]
 }
 
-/// The call that an event is about.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "EventCall")]
-struct CallDoc {
-    /// The type of the event; the same as its SSE name.
-    event_type: String,
-    /// When.
-    #[schemars(schema_with = "time")]
-    at: String,
-    #[schemars(schema_with = "id")]
-    call_id: String,
-    /// The id that the model gave the call.
-    call_ref: Option<String>,
-    tool_name: String,
-    #[serde(flatten)]
-    caller: Caller,
-}
-
-/// An event about tools.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "EventTool")]
-struct ToolEventDoc {
-    /// The type of the event; the same as its SSE name.
-    event_type: String,
-    /// When.
-    #[schemars(schema_with = "time")]
-    at: String,
-    /// The tool.
-    tool_name: Option<String>,
-    /// The file or folder.
-    source: Option<String>,
-    /// How many tools there are now.
-    tools: Option<u64>,
-    /// How many files could not be read.
-    errors: Option<u64>,
-    /// Where and why a file could not be read.
-    error: Option<String>,
-    /// The tenant that it belongs to; shared by all if missing.
-    tenant_id: Option<String>,
-    /// How many events the server itself missed, because it lagged behind.
-    count: Option<u64>,
-}
-
-/// An event of the event stream.
+/// An event of the event stream: an event of the engine with the time at which it
+/// happened, or a gap.
 pub(crate) struct FollowedEventDoc;
 
 impl JsonSchema for FollowedEventDoc {
@@ -195,42 +148,21 @@ impl JsonSchema for FollowedEventDoc {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let call = generator.subschema_for::<CallDoc>();
-        let of_call = |more: Value| match more.as_object().is_some_and(serde_json::Map::is_empty) {
-            true => call.clone(),
-            false => schemars::json_schema!({"allOf": [call, all(&more)]}),
-        };
-        let violations = generator.subschema_for::<Violation>();
-        let violations = json!({"type": "array", "items": violations});
-        let progress = generator.subschema_for::<Content>();
-        let status = generator.subschema_for::<Status>();
-        let caller = generator.subschema_for::<Caller>();
-        let batch = id(generator);
-        let drained = all(&json!({"batch_id": batch, "calls": count(), "at": time(generator)}));
-        let retried = json!({
-            "attempt": count(), "error_kind": text(), "error": text(), "delay": number(),
-        });
-        let failed = json!({
-            "status": status, "error_kind": text(), "error": text(), "execution_time": number(),
-        });
+        // Not a reference: each type of event is an SSE event of its own.
+        let body = json!(EventBody::json_schema(generator));
+        let types = body["oneOf"].as_array().cloned().unwrap_or_default();
+        let mut events: Vec<(String, Schema)> =
+            types.into_iter().filter_map(|one| with_time(one, generator)).collect();
         let gap = json!({"after": text(), "kept_from": text(), "newest": text()});
-        let mut events = vec![
-            ("tool_queued", of_call(json!({"batch_id": batch, "position": count()}))),
-            ("queue_drained", schemars::json_schema!({"allOf": [caller, drained]})),
-            ("validation_error", of_call(json!({"errors": violations}))),
-            ("approval_requested", of_call(json!({"reason": text()}))),
-            ("approval_decided", of_call(json!({"approved": {"type": "boolean"}}))),
-            ("execution_started", of_call(json!({}))),
-            ("execution_retried", of_call(retried)),
-            ("execution_progress", of_call(json!({"progress": progress}))),
-            ("execution_completed", of_call(json!({"execution_time": number()}))),
-            ("execution_failed", of_call(failed)),
-            ("gap", all(&gap)),
-        ];
-        let tool = generator.subschema_for::<ToolEventDoc>();
-        let of_tools = ["tool_loaded", "tool_added", "tool_updated", "tool_removed"];
-        let of_files = ["reload_started", "reload_completed", "load_error", "missed"];
-        events.extend(of_tools.iter().chain(&of_files).map(|name| (*name, tool.clone())));
+        events.push(("gap".to_owned(), all(&gap)));
         sent(&events)
     }
+}
+
+/// The name of an event's type, and its schema with `at`.
+fn with_time(mut schema: Value, generator: &mut SchemaGenerator) -> Option<(String, Schema)> {
+    let name = schema["properties"]["event_type"]["const"].as_str()?.to_owned();
+    schema["properties"]["at"] = json!(time(generator));
+    schema["required"].as_array_mut()?.push("at".into());
+    Some((name, Schema::try_from(schema).ok()?))
 }

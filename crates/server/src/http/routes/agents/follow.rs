@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
-use windlass::{CallId, CallRequest, CallResult, ErrorKind, Event, EventBody};
+use windlass::{CallId, CallRequest, CallResult, ErrorKind, Event, EventSubject};
 use windlass_executors::agent::{History, Listener, RunEvent};
 
 use crate::http::app::App;
@@ -189,7 +189,10 @@ impl ReaderQueue {
                 let gone = json!({"agentName": agent, "run_id": run, "text": text});
                 told.events.push_back(QueuedEvent::Other("restart".to_owned(), gone));
             }
-            _ => return,
+            RunEvent::Turn { .. }
+            | RunEvent::Call { .. }
+            | RunEvent::Result { .. }
+            | RunEvent::Used { .. } => return,
         }
         drop(told);
         self.rung.notify_one();
@@ -198,16 +201,17 @@ impl ReaderQueue {
     /// Hears an event, and tells it in the names of a front end if it is about the
     /// run or a call that is made in it.
     fn event(&self, family: &mut Vec<CallId>, happened: &Event) {
-        if let EventBody::Missed { count } = happened.body {
+        let subject = happened.body.subject();
+        if let EventSubject::Missed(count) = subject {
             self.told.lock().missed += count;
         }
-        if let EventBody::QueueDrained { caller, .. } = &happened.body
+        if let EventSubject::EndedBatch(_, caller) = subject
             && caller.parent.is_some_and(|parent| family.contains(&parent))
         {
             let drained = json!({"type": "queue_drained"});
             self.told.lock().push("queue_drained".to_owned(), drained);
         }
-        let Some(call) = happened.body.call() else { return };
+        let Some(call) = subject.call() else { return };
         let is_child = call.caller.parent.is_some_and(|parent| family.contains(&parent));
         if is_child && !family.contains(&call.call_id) {
             family.push(call.call_id);
@@ -222,11 +226,7 @@ impl ReaderQueue {
             told.push(name, event);
         }
         // What has ended makes no calls any more.
-        if matches!(
-            happened.body,
-            EventBody::ExecutionCompleted { .. } | EventBody::ExecutionFailed { .. }
-        ) && call.call_id != family[0]
-        {
+        if matches!(subject, EventSubject::EndedCall(_)) && call.call_id != family[0] {
             family.retain(|own| *own != call.call_id);
         }
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::server::{Answer, start};
 use super::{PARENT, TRACE, attribute, collector, named, settings, spans};
 use crate::http::{Server, until};
-use crate::upstream::{Said, Upstream};
+use crate::upstream::{Said, TestUpstream};
 
 #[test]
 fn spans_name_the_version_of_their_conventions_and_hold_content_only_if_told() {
@@ -60,7 +60,7 @@ fn words() -> Said {
 }
 
 /// A server with an agent of this model.
-fn with_agent(collector: &Upstream, model: &Upstream, more: Value) -> Server {
+fn with_agent(collector: &TestUpstream, model: &TestUpstream, more: Value) -> Server {
     let providers = format!("models: {{providers: {{anthropic: 'anthropic {}'}}}}\n", model.url());
     let server = start(&(settings(collector) + &providers), &[]);
     let mut agent = json!({
@@ -74,7 +74,7 @@ fn with_agent(collector: &Upstream, model: &Upstream, more: Value) -> Server {
 
 #[test]
 fn an_agent_is_a_span_and_each_question_to_its_model_is_one_within() {
-    let (collector, model) = (collector("200 OK"), Upstream::start(|_| words()));
+    let (collector, model) = (collector("200 OK"), TestUpstream::start(|_| words()));
     let mut server = with_agent(&collector, &model, json!({}));
     let body = r#"{"message": "canary-question", "conversation_id": "c-2"}"#;
     let ran = server.send("POST", "/v1/agents/helper/runs", &[], body);
@@ -111,7 +111,7 @@ fn an_agent_is_a_span_and_each_question_to_its_model_is_one_within() {
 #[test]
 fn a_question_whose_answer_breaks_off_is_a_span_with_its_error() {
     let asked = AtomicUsize::new(0);
-    let model = Upstream::start(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
+    let model = TestUpstream::start(move |_| match asked.fetch_add(1, Ordering::SeqCst) {
         0 => {
             let begun = json!({"type": "message_start", "message": {"usage": {"input_tokens": 7}}});
             Said::text("200 OK", "text/event-stream", format!("data: {begun}\n\n"))
@@ -134,7 +134,7 @@ fn a_question_whose_answer_breaks_off_is_a_span_with_its_error() {
 
 #[test]
 fn a_question_that_nobody_waits_for_any_more_is_a_span_too() {
-    let model = Upstream::start(|_| {
+    let model = TestUpstream::start(|_| {
         std::thread::sleep(Duration::from_secs(5));
         words()
     });
@@ -151,8 +151,8 @@ fn a_question_that_nobody_waits_for_any_more_is_a_span_too() {
 }
 
 /// A server of the older era, which keeps what it is asked.
-fn far() -> Upstream {
-    Upstream::start(|asked| {
+fn far() -> TestUpstream {
+    TestUpstream::start(|asked| {
         let message: Value = serde_json::from_str(&asked.body).unwrap_or_default();
         let offers = json!({"tools": {}, "prompts": {}, "resources": {}});
         let text = |text: &str| json!([{"type": "text", "text": text}]);
@@ -185,7 +185,7 @@ fn far() -> Upstream {
 }
 
 /// A server with that server behind it.
-fn in_front_of(far: &Upstream, collector: &Upstream) -> Server {
+fn in_front_of(far: &TestUpstream, collector: &TestUpstream) -> Server {
     let server = start(&(settings(collector) + "outbound: {allow: [127.0.0.1]}\n"), &[]);
     let definition =
         json!({"definition": {"mcpServers": {"far": {"url": format!("{}/mcp", far.url())}}}});
