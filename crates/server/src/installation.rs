@@ -25,6 +25,7 @@ use windlass_executors::rest::AskConsent;
 use windlass_store::{Documents, MemoryDocuments, Options, SqliteDocuments, SqliteStore};
 #[cfg(feature = "postgres")]
 use windlass_store::{PostgresDocuments, PostgresOptions, PostgresStore};
+use windlass_workflow::Runs;
 
 use crate::cli::exit::Failure;
 use crate::cli::output::Screen;
@@ -39,8 +40,9 @@ use crate::state::runs::StoredRuns;
 use crate::state::vault::{
     Credentials, Grants, KEY_FILE, KeySource, MASTER_KEY, MissingKeyFile, Vault,
 };
+use crate::state::workflow_runs::StoredWorkflowRuns;
 use crate::telemetry::Tracer;
-use crate::wiring;
+use crate::wiring::{self, KeptRuns};
 
 /// What one process works with.
 pub(crate) struct Installation<'s> {
@@ -225,6 +227,15 @@ impl<'s> Installation<'s> {
         builder: EngineBuilder,
         serving: Serving,
     ) -> Result<Engine, Failure> {
+        Ok(self.engine_and_runs(builder, serving).await?.0)
+    }
+
+    /// The same, with the runs of its workflows.
+    pub(crate) async fn engine_and_runs(
+        &self,
+        builder: EngineBuilder,
+        serving: Serving,
+    ) -> Result<(Engine, Runs), Failure> {
         let (credentials, grants) = (self.credentials().await?, self.grants().await?);
         let outbound = self.outbound().clone();
         let (source, asked) =
@@ -236,10 +247,13 @@ impl<'s> Installation<'s> {
             Records::Postgres(store) => builder.store(store),
         };
         let builder = builder.credentials(source);
-        let runs = Arc::new(self.runs().await?);
-        let engine = wiring::load(builder, self, Some(runs), serving)?;
+        let workflows = StoredWorkflowRuns::new(Arc::clone(self.documents().await?));
+        workflows.follow();
+        let kept = KeptRuns { agents: Arc::new(self.runs().await?), workflows };
+        let (engine, workflows) = wiring::load(builder, self, Some(kept), serving)?;
         let _ = asked.set(engine.clone());
-        Ok(engine)
+        let runs = Runs::new(&engine, &workflows);
+        Ok((engine, runs))
     }
 
     /// An engine with all tools for those who only look at them: it keeps no records.
@@ -264,7 +278,7 @@ impl<'s> Installation<'s> {
 
     /// The same without the tools of imports: nothing is opened on disk.
     pub(crate) fn defined(&self) -> Result<Engine, Failure> {
-        wiring::load(Engine::builder(), self, None, Serving::default())
+        Ok(wiring::load(Engine::builder(), self, None, Serving::default())?.0)
     }
 
     /// Adds the imports of the tenant that commands are of: the first. They are

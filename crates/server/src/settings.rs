@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 
 use windlass::{ApprovalRules, Lang, WatchOptions};
 use windlass_executors::model::ModelSettings;
+use windlass_workflow::RunLimits;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::Global;
@@ -81,6 +82,8 @@ pub(crate) struct Settings {
     pub(crate) approvals: ApprovalRules,
     /// Quotas of tenants and keys.
     pub(crate) quotas: QuotaSettings,
+    /// What workflows and their runs may use.
+    pub(crate) workflows: RunLimits,
     /// Whether the program that embeds this brings engine settings and tools of
     /// its own, in place of those of a project.
     pub(crate) embedded: Option<Embedded>,
@@ -168,6 +171,7 @@ impl Settings {
             search: raw.search,
             approvals: raw.approvals,
             quotas: raw.quotas,
+            workflows: raw.workflows,
             embedded,
             effective,
             warnings,

@@ -15,3 +15,4 @@ pub(crate) mod quota;
 pub(crate) mod runs;
 #[allow(dead_code, unused_imports, reason = "the HTTP layer uses what commands do not")]
 pub(crate) mod vault;
+pub(crate) mod workflow_runs;

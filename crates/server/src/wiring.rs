@@ -6,14 +6,19 @@ use std::env;
 use std::sync::Arc;
 
 use windlass::definition::{self, DefinitionLimits, ProviderSpec};
-use windlass::{Engine, EngineBuilder, Error, ErrorKind, Executor, Kind, Secret, ToolSpec};
-use windlass_executors::agent::{Agents, RunLog};
+use windlass::{
+    Behaviour, Engine, EngineBuilder, Error, ErrorKind, Executor, Kind, Secret, SettingFlaw,
+    ToolSpec,
+};
+use windlass_executors::agent::{AgentSpec, Agents, RunLog};
 use windlass_executors::builtin::Builtins;
 use windlass_executors::mcp::{Servers, Start};
 use windlass_executors::model::{Api, Embeddings, ModelSettings, Models};
 use windlass_executors::outbound::Outbound;
-use windlass_executors::rest::{Rest, SettingFlaw};
+use windlass_executors::rest::Rest;
 use windlass_executors::{agent, files, network, rest, sql};
+use windlass_workflow::store::RunStore;
+use windlass_workflow::{Prompt, PromptMaker, Workflows};
 
 use crate::cli::exit::Failure;
 use crate::installation::{Installation, Serving};
@@ -81,7 +86,9 @@ impl Kinds {
     pub(crate) fn new(settings: &OutboundSettings, models: &ModelSettings) -> Self {
         let outbound = Outbound::new(settings.policy.clone());
         let agents = Agents::new(self::models(settings, models));
-        Self::with(&outbound, settings, models, Rest::new(outbound.clone()), agents)
+        let workflows = Workflows::default().prompts(prompts(&agents));
+        let rest = Rest::new(outbound.clone());
+        Self::with(&outbound, settings, models, rest, agents, workflows)
     }
 
     fn with(
@@ -90,6 +97,7 @@ impl Kinds {
         models: &ModelSettings,
         rest: Rest,
         agents: Agents,
+        workflows: Workflows,
     ) -> Self {
         let builtins = Builtins::default()
             .with(network::toolbox(outbound))
@@ -104,6 +112,7 @@ impl Kinds {
             KindRow::bound(Kind::Builtin, move |spec| builtins.bind(spec)).ships(shipped),
             KindRow::bound(Kind::Rest, move |spec| rest.bind(spec)).flaws(rest::flaws),
             agents,
+            KindRow::bound(Kind::Workflow, move |spec| workflows.bind(spec)),
             KindRow::of_servers(Kind::Mcp),
         ])
     }
@@ -192,14 +201,48 @@ pub(crate) fn providers(settings: &Settings) -> BTreeMap<String, ProviderSpec> {
     providers
 }
 
+/// Where runs are kept.
+pub(crate) struct KeptRuns {
+    pub(crate) agents: Arc<dyn RunLog>,
+    pub(crate) workflows: Arc<dyn RunStore>,
+}
+
+/// What makes the tools of `prompt` steps: agents that answer once, without tools.
+fn prompts(agents: &Agents) -> PromptMaker {
+    let agents = agents.clone();
+    Arc::new(move |prompt: &Prompt| {
+        let model = prompt.model.clone().ok_or_else(|| {
+            let why = "a `prompt` needs a `model`, such as `claude-sonnet-4-20250514`";
+            Error::new(ErrorKind::InvalidDefinition, why)
+        })?;
+        let system = prompt.system.clone().unwrap_or_default();
+        let system = match &prompt.schema {
+            None => system,
+            Some(schema) => format!(
+                "{system}\n\nAnswer with JSON alone, without any other text, that fits this \
+                 JSON Schema: {schema}"
+            ),
+        };
+        let mut spec = AgentSpec::new(model);
+        spec.system = system.trim().into();
+        spec.temperature = prompt.temperature;
+        spec.max_turns = 1;
+        spec.max_tokens = prompt.max_tokens.unwrap_or(spec.max_tokens);
+        spec.input_template = Some("{{message}}".to_owned());
+        let asks = agents.tool(&prompt.name, spec)?;
+        // Asking again changes nothing.
+        asks.behaviour(Behaviour::READ_ONLY).build("workflow")
+    })
+}
+
 /// Makes an engine with all tools that are defined: those of the user, and those
 /// that come with the program.
 pub(crate) fn load(
     builder: EngineBuilder,
     installation: &Installation<'_>,
-    runs: Option<Arc<dyn RunLog>>,
+    runs: Option<KeptRuns>,
     serving: Serving,
-) -> Result<Engine, Failure> {
+) -> Result<(Engine, Workflows), Failure> {
     let (settings, screen) = (installation.settings, installation.screen);
     let models = models(&settings.outbound, &settings.models);
     let models = match serving.tracer {
@@ -207,10 +250,22 @@ pub(crate) fn load(
         None => models,
     };
     let agents = Agents::new(models).lang(settings.lang);
-    let agents = runs.into_iter().fold(agents, Agents::log);
+    let (agents, workflows) = match runs {
+        Some(KeptRuns { agents: log, workflows }) => (agents.log(log), Workflows::new(workflows)),
+        None => (agents, Workflows::default()),
+    };
+    let workflows =
+        workflows.limits(settings.workflows.clone()).lang(settings.lang).prompts(prompts(&agents));
     let outbound = installation.outbound();
     let rest = serving.ask.into_iter().fold(Rest::new(outbound.clone()), Rest::ask_consent);
-    let mut kinds = Kinds::with(outbound, &settings.outbound, &settings.models, rest, agents);
+    let mut kinds = Kinds::with(
+        outbound,
+        &settings.outbound,
+        &settings.models,
+        rest,
+        agents,
+        workflows.clone(),
+    );
     let shipped: Vec<_> = kinds.shipped().collect();
     let builder = kinds.0.into_iter().fold(builder, |builder, row| match row.runs {
         KindRunner::Definition(bind) => builder.kind(row.kind, bind),
@@ -240,5 +295,5 @@ pub(crate) fn load(
         shipped.iter().for_each(|(source, _)| engine.providers().give_way(source));
         engine.load_texts(shipped.into_iter().map(|(source, text)| (source, text.into_owned())));
     }
-    Ok(engine)
+    Ok((engine, workflows))
 }

@@ -9,6 +9,7 @@ use windlass::{Engine, Lang};
 use windlass_executors::mcp::Servers;
 use windlass_executors::outbound::{Network, Outbound};
 use windlass_store::Documents;
+use windlass_workflow::Runs;
 
 use super::broker::EventBroker;
 use super::cluster::membership::Membership;
@@ -59,6 +60,8 @@ pub(crate) struct App {
     pub(crate) outbound: Outbound,
     /// The log of agents' runs.
     pub(crate) runs: Arc<StoredRuns>,
+    /// The runs of workflows.
+    pub(crate) workflow_runs: Runs,
     pub(crate) links: Links,
     pub(crate) events: Arc<EventBroker>,
     /// The membership of the cluster.

@@ -158,7 +158,7 @@ pub(crate) async fn start(
             tracing.iter().for_each(|tracer| tracer.call(record));
         });
     let serving = Serving { ask: Some(ask), tracer: tracer.clone() };
-    let engine = installation.engine_from(builder, serving).await?;
+    let (engine, workflow_runs) = installation.engine_and_runs(builder, serving).await?;
     let servers = installation.servers(&engine, Start::Unknown).await?;
     let redirect_uri = consents.redirect_uri().to_owned();
     servers.offer_logins(LoginOptions { redirect_uri, ..LoginOptions::default() });
@@ -189,6 +189,7 @@ pub(crate) async fn start(
         consents,
         outbound,
         runs: Arc::new(installation.runs().await?),
+        workflow_runs,
         links,
         documents,
         quotas,
@@ -214,6 +215,8 @@ pub(crate) async fn start(
     let sharing = DaySharer::start(&app.engine, &app.documents).await;
     let sharing = tokio::spawn(sharing.run(ended.clone()));
     tokio::spawn(heed_changes(Arc::clone(&app), ended.clone()));
+    let (waking, drained) = (app.workflow_runs.clone(), draining.clone());
+    tokio::spawn(async move { drained.run_until_cancelled(waking.keep_going()).await });
     let open = TaskTracker::new();
     let address = listener.address()?;
     let serving = tokio::spawn(listener.serve(http::front(&app), draining.clone(), open.clone()));

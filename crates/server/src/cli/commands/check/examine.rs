@@ -9,8 +9,7 @@ use windlass::definition::{
     Definition, DefinitionLimits, ImportRequest, LibrarySpec, LoadError, LoadedFile, ResourceBody,
     lint, load_folder, parse_all, read_file,
 };
-use windlass::{BoxFuture, Call, Engine, Error, Executor, Output};
-use windlass_executors::rest::SettingFlaw;
+use windlass::{BoxFuture, Call, Engine, Error, ErrorKind, Executor, Output, SettingFlaw};
 use windlass_executors::sql;
 
 use super::names::AgentToolNames;
@@ -145,6 +144,17 @@ impl LocatedDefinition<'_> {
         let definition = self.definition;
         let mut findings = Vec::new();
         let executor = kinds.bind(&definition.spec).unwrap_or_else(|error| {
+            if error.kind() == ErrorKind::InvalidDefinition {
+                let flaws = error.flaws().iter();
+                let at = |flaw: &SettingFlaw| {
+                    self.at(&flaw.key, flaw.message.clone(), flaw.hint.clone())
+                };
+                match error.flaws() {
+                    [] => findings.push(self.error(error.message().to_owned())),
+                    _ => findings.extend(flaws.map(at)),
+                }
+                return Arc::new(Nothing);
+            }
             let severity = Severity::Warning;
             let message = format!("`{}` cannot run here: {error}", definition.spec.name);
             findings.push(Finding { severity, ..self.error(message) });
@@ -178,7 +188,7 @@ impl LocatedDefinition<'_> {
         {
             let known: Vec<String> = databases.keys().map(|own| format!("`{own}`")).collect();
             flaws.push(SettingFlaw {
-                key: "database",
+                key: "database".into(),
                 message: format!("there is no database `{name}`"),
                 hint: match known.as_slice() {
                     [] => "name one under `outbound.databases` of windlass.yaml".to_owned(),
@@ -186,13 +196,14 @@ impl LocatedDefinition<'_> {
                 },
             });
         }
-        flaws.into_iter().map(|flaw| self.at(flaw.key, flaw.message, flaw.hint)).collect()
+        flaws.into_iter().map(|flaw| self.at(&flaw.key, flaw.message, flaw.hint)).collect()
     }
 
     /// What is wrong with a setting.
     pub(super) fn at(&self, key: &str, message: String, hint: String) -> Finding {
         let (line, column) = self.definition.setting_at(key);
-        Finding { line, column, hint: Some(hint), ..self.error(message) }
+        let hint = Some(hint).filter(|hint| !hint.is_empty());
+        Finding { line, column, hint, ..self.error(message) }
     }
 
     fn error(&self, message: String) -> Finding {
