@@ -127,6 +127,34 @@ fn memory_stays_flat() {
 }
 
 #[test]
+fn results_do_not_nest_without_end() {
+    let wrap = Expr::parse(&format!("{}v{}", "[".repeat(30), "]".repeat(30))).unwrap();
+    let mut scope = serde_json::Map::from_iter([("v".to_owned(), json!(1))]);
+    for round in 0..5 {
+        match wrap.evaluate(&scope, &mut Meter::default()) {
+            Ok(value) => {
+                serde_json::from_str::<serde_json::Value>(&value.to_string()).unwrap();
+                scope.insert("v".to_owned(), value);
+            }
+            Err(error) => {
+                assert_eq!((round, error.kind), (4, ErrorKind::Limit));
+                return;
+            }
+        }
+    }
+    panic!("no end");
+}
+
+#[test]
+fn parsed_expressions_go_to_other_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Expr>();
+    shared::<Text>();
+    shared::<windlass_expr::Tree>();
+    shared::<windlass_expr::Type>();
+}
+
+#[test]
 fn a_limit_is_not_absorbed() {
     assert_eq!(kind("range(9223372036854775807) == [] || true"), Err(ErrorKind::Limit));
     assert_eq!(kind("[1].exists(x, range(9223372036854775807) == [])"), Err(ErrorKind::Limit));

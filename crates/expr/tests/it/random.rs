@@ -266,6 +266,8 @@ fn typed(of: char, depth: u32) -> BoxedStrategy<String> {
             "size(input.tags)",
             "found.results[0].score",
             "default(skipped.id, 4)",
+            "(has(skipped) ? skipped.id : 4)",
+            "(has(skipped) ? 4 : skipped.id)",
         ],
         't' => &[
             "input.name",
@@ -276,7 +278,15 @@ fn typed(of: char, depth: u32) -> BoxedStrategy<String> {
             "default(input.none, 'x')",
             "found.results[1].url",
         ],
-        'b' => &["input.ok", "true", "has(input.nothing)", "input.none == null", "has(skipped)"],
+        'b' => &[
+            "input.ok",
+            "true",
+            "has(input.nothing)",
+            "input.none == null",
+            "has(skipped)",
+            "(has(skipped) && skipped.id == 1)",
+            "(!has(skipped) || skipped.ok)",
+        ],
         'T' => &["input.tags", "['a', 'b,c']", "found.results.map(r, r.url)"],
         'I' => &["[3, 1, 2]", "range(4)", "found.results.map(r, r.score)"],
         _ => &[
@@ -454,6 +464,11 @@ fn use_all(text: &str) {
         }
         (Err(error), _) => {
             assert!(text.get(error.at.clone()).is_some(), "{text}: {error:?}");
+            let absent = error.message == "there is no `skipped` here";
+            let mut references = expr.references();
+            let read =
+                references.any(|reference| reference.root == "skipped" && !reference.optional);
+            assert!(!absent || read, "{text}: the reference says that it may be absent");
             assert!(error.kind == ErrorKind::Evaluate || error.kind == ErrorKind::Limit);
         }
         // What is not reached may be wrong.
