@@ -47,6 +47,8 @@ fn long_texts_are_refused_and_long_literals_are_not() {
     ] {
         assert_eq!(kind(&text), Err(ErrorKind::Parse), "{}", &text[..20]);
     }
+    assert!(Text::parse(&"${1} ".repeat(1_000)).is_ok());
+    assert!(Text::parse(&"${1}".repeat(1_001)).is_err());
     let text = format!("{}${{1}}", "$ {".repeat(long));
     assert_eq!(Text::parse(&text).unwrap().parts().len(), 2);
 }
