@@ -302,7 +302,17 @@ impl Inference<'_> {
             }
         };
         let made = self.with(local, [held], body)?;
-        Ok(if flat { made } else { Type::Optional(Arc::new(made)) })
+        match made {
+            made if !flat => Ok(Type::Optional(Arc::new(made))),
+            Type::Optional(_) => Ok(made),
+            Type::Dyn | Type::Union(_) => Ok(Type::Optional(Arc::new(Type::Dyn))),
+            other => Err(Unfit::new(format!(
+                "`optFlatMap` needs an optional from its body, not {}",
+                other.described()
+            ))
+            .hint("write optMap")
+            .at(&self.at(body))),
+        }
     }
 
     fn first(&mut self, of: &[Id], otherwise: bool) -> Inferred {

@@ -108,6 +108,11 @@ const PIECES: &[&str] = &[
     "// c\n",
     "'",
     "@",
+    "`",
+    "“",
+    "\\",
+    "\\x",
+    "\\u00",
     "ß",
 ];
 
@@ -445,10 +450,21 @@ fn types() -> HashMap<String, Type> {
 
 /// Does with an expression all that one can, within small bounds.
 fn use_all(text: &str) {
-    if let Ok(text) = Text::parse(&format!("a {text} ${{{text}}}")) {
-        let _ = text.references().count();
+    let within = format!("ä {text} ${{{text}}}");
+    match Text::parse(&within) {
+        Ok(text) => {
+            text.references().for_each(|reference| assert!(within.get(reference.at).is_some()));
+        }
+        Err(error) => assert!(within.get(error.at.clone()).is_some(), "{within}: {error:?}"),
     }
-    let Ok(expr) = Expr::parse(text) else { return };
+    let expr = match Expr::parse(text) {
+        Ok(expr) => expr,
+        Err(error) => {
+            assert!(text.get(error.at.clone()).is_some(), "{text}: {error:?}");
+            assert!(!error.message.is_empty());
+            return;
+        }
+    };
     for reference in expr.references() {
         assert!(text.get(reference.at.clone()).is_some(), "{text}: {reference:?}");
     }
