@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::mcp::Programs;
 use crate::postgres::Postgres;
 use crate::run::{cargo, must, root, watched};
-use crate::{clients, docs, schemathesis, sdks, upstreams};
+use crate::{cel, clients, docs, schemathesis, sdks, upstreams};
 
 /// Runs everything, and ends with one line of counts.
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -49,6 +49,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
             &example,
         ]))?;
     }
+    step("conformance tests of CEL");
+    cel::run()?;
     step("types of the SDKs");
     sdks::run()?;
     step("reference pages");

@@ -1,23 +1,22 @@
-//! Runs a graph in memory, one node after the other.
+//! Runs a graph.
 //!
-//! This is the specification of a run: which nodes run, in which order, with which
-//! variables, and what comes of it. It is simple on purpose: nothing is durable, nothing
-//! runs at once (a queue has the order in which work became ready), and all that reaches
-//! out is behind [`Outside`]. A driver that is durable and concurrent is checked against it.
+//! [`Machine`] is the specification of a run: which nodes run, in which order, with which
+//! variables, and what comes of it. It does nothing itself: it hands out jobs, and is told
+//! how they ended. [`run`] does them one after the other, with all that reaches out behind
+//! [`Outside`]; a driver that is durable and does several at once asks the same machine.
 
 mod containers;
 mod frame;
+mod machine;
 
-use std::collections::{HashMap, VecDeque};
-
-use self::frame::{Frame, Frames};
+pub use self::machine::{Job, Machine};
 use crate::document::Document;
-use crate::graph::{Graph, Leaving, Place};
-use crate::node::{Node, NodeKind};
+use crate::graph::{Graph, Place};
+use crate::node::Node;
 use crate::pool::Pool;
 use crate::step::{self, Answer, Failure, Outcome, Outputs, Work};
 use crate::stream::Chunk;
-use crate::value::{Object, Segment, Value};
+use crate::value::{Object, Segment};
 
 /// How much a run may do.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +166,7 @@ pub fn pool(document: &Document, system: &Object) -> Pool {
     pool
 }
 
-/// Runs a graph with these variables.
+/// Runs a graph with these variables, one node after the other, in memory.
 pub fn run(
     graph: &Graph,
     pool: Pool,
@@ -175,238 +174,59 @@ pub fn run(
     outside: &mut dyn Outside,
     events: &mut dyn FnMut(Event),
 ) -> Ended {
-    let mut driver = Driver {
-        graph,
-        limits,
-        outside,
-        events,
-        frames: Frames::default(),
-        queue: VecDeque::new(),
-        containers: HashMap::new(),
-        steps: 0,
-        handled: 0,
-        failure: None,
+    let mut machine = Machine::new(graph, pool, limits);
+    while let Some(job) = machine.next_job() {
+        machine.events().for_each(&mut *events);
+        let end = tried(&mut machine, &job, outside, events);
+        machine.end(&job, end);
+        machine.events().for_each(&mut *events);
+    }
+    let ended = machine.ended();
+    machine.events().for_each(events);
+    ended
+}
+
+/// Does a job, as often as its node says.
+fn tried(
+    machine: &mut Machine<'_>,
+    job: &Job,
+    outside: &mut dyn Outside,
+    events: &mut dyn FnMut(Event),
+) -> Result<Outcome, Failure> {
+    let retry = machine.graph().node(job.node).retry;
+    let mut tries = 0;
+    loop {
+        match attempt(machine, job, outside, events) {
+            Err(failure) if tries < retry.times => {
+                tries += 1;
+                events(Event::NodeRetried { node: job.node, failure });
+                outside.wait(retry.interval);
+            }
+            end => return end,
+        }
+    }
+}
+
+fn attempt(
+    machine: &mut Machine<'_>,
+    job: &Job,
+    outside: &mut dyn Outside,
+    events: &mut dyn FnMut(Event),
+) -> Result<Outcome, Failure> {
+    let graph = machine.graph();
+    let (node, pool) = (graph.node(job.node), machine.pool(job).clone());
+    let mut text = |name: &str, part: &str, last: bool| {
+        machine.text(job, name, part, last);
+        machine.events().for_each(&mut *events);
     };
-    driver.emit(Event::RunStarted);
-    match graph.root() {
-        Some(root) => {
-            let frame = driver.frames.open(Frame::root(graph, root, pool));
-            driver.enqueue(frame, root);
-            driver.drain();
-            driver.end(frame)
-        }
-        None => {
-            let failure = Failure::new("ValueError", "the graph has no start node");
-            driver.emit(Event::RunEnded { status: Status::Failed });
-            Ended {
-                status: Status::Failed,
-                outputs: Object::new(),
-                failure: Some((0, failure)),
-                handled: 0,
-                conversation: Vec::new(),
-            }
-        }
+    if let Some(end) = outside.stand_in(node, &pool, &mut text) {
+        return end;
     }
-}
-
-/// Something to do.
-enum Task {
-    /// Run a node of a frame.
-    Node(usize, Place),
-    /// Go on with a container of a frame.
-    Resume(usize, Place, containers::Resume),
-}
-
-struct Driver<'r> {
-    graph: &'r Graph,
-    limits: Limits,
-    outside: &'r mut dyn Outside,
-    events: &'r mut dyn FnMut(Event),
-    frames: Frames,
-    queue: VecDeque<Task>,
-    containers: HashMap<(usize, Place), containers::Container>,
-    steps: usize,
-    handled: usize,
-    failure: Option<(Place, Failure)>,
-}
-
-impl Driver<'_> {
-    fn emit(&mut self, event: Event) {
-        (self.events)(event);
-    }
-
-    fn texts(&mut self, chunks: Vec<Chunk>) {
-        chunks.into_iter().for_each(|chunk| self.emit(Event::Text(chunk)));
-    }
-
-    fn enqueue(&mut self, frame: usize, place: Place) {
-        self.frames.get_mut(frame).unfinished += 1;
-        self.queue.push_back(Task::Node(frame, place));
-    }
-
-    fn drain(&mut self) {
-        while self.failure.is_none()
-            && let Some(task) = self.queue.pop_front()
-        {
-            match task {
-                Task::Node(frame, place) => self.node(frame, place),
-                Task::Resume(frame, place, resume) => self.resume(frame, place, resume),
-            }
+    match step::begin(node, &pool)? {
+        Work::Done(outcome) => Ok(outcome),
+        work => {
+            let answer = outside.answer(node, &work, &mut text)?;
+            step::finish(node, &pool, answer)
         }
-    }
-
-    fn end(&mut self, frame: usize) -> Ended {
-        let status = match (&self.failure, self.handled) {
-            (Some(_), _) => Status::Failed,
-            (None, 0) => Status::Succeeded,
-            (None, _) => Status::PartialSucceeded,
-        };
-        self.emit(Event::RunEnded { status });
-        let outputs = std::mem::take(&mut self.frames.get_mut(frame).outputs);
-        let conversation = self.frames.pool(frame).of_node("conversation");
-        let conversation = conversation.map(|(name, segment)| (name.to_owned(), segment.clone()));
-        Ended {
-            status,
-            outputs,
-            conversation: conversation.collect(),
-            failure: self.failure.take(),
-            handled: self.handled,
-        }
-    }
-
-    fn is_hidden(&self, place: Place) -> bool {
-        matches!(self.graph.node(place).kind, NodeKind::ContainerStart)
-    }
-
-    /// Runs a node, all its tries included.
-    fn node(&mut self, frame: usize, place: Place) {
-        let node = self.graph.node(place);
-        self.steps += 1;
-        if self.steps > self.limits.steps {
-            let most = self.limits.steps;
-            let message = format!("Maximum execution steps {most} reached");
-            self.failure = Some((place, Failure::new("StepLimit", message)));
-            return;
-        }
-        if !self.is_hidden(place) {
-            self.emit(Event::NodeStarted { node: place });
-        }
-        let mut tries = 0;
-        loop {
-            match self.attempt(frame, place) {
-                Ok(Some(outcome)) => return self.complete(frame, place, outcome),
-                // A container waits for its rounds.
-                Ok(None) => return,
-                Err(failure) if tries < node.retry.times => {
-                    tries += 1;
-                    self.emit(Event::NodeRetried { node: place, failure });
-                    self.outside.wait(node.retry.interval);
-                }
-                Err(failure) => return self.failed(frame, place, failure),
-            }
-        }
-    }
-
-    fn attempt(&mut self, frame: usize, place: Place) -> Result<Option<Outcome>, Failure> {
-        let node = self.graph.node(place);
-        if node.kind.is_container() {
-            return self.start_container(frame, place);
-        }
-        let pool = self.frames.pool(frame).clone();
-        let (graph, frames, events) = (self.graph, &mut self.frames, &mut *self.events);
-        let mut text = |name: &str, part: &str, last: bool| {
-            let selector = vec![node.id.clone(), name.to_owned()];
-            let chunks = frames
-                .stream(graph, frame, |stream, view| stream.text(view, &selector, part, last));
-            chunks.into_iter().for_each(|chunk| events(Event::Text(chunk)));
-        };
-        if let Some(outcome) = self.outside.stand_in(node, &pool, &mut text) {
-            return outcome.map(Some);
-        }
-        match step::begin(node, &pool)? {
-            Work::Done(outcome) => Ok(Some(outcome)),
-            work => {
-                let answer = self.outside.answer(node, &work, &mut text)?;
-                step::finish(node, &pool, answer).map(Some)
-            }
-        }
-    }
-
-    fn failed(&mut self, frame: usize, place: Place, failure: Failure) {
-        match step::recover(self.graph.node(place), failure) {
-            Ok(outcome) => self.complete(frame, place, outcome),
-            Err(failure) => {
-                self.emit(Event::NodeFailed { node: place, failure: failure.clone() });
-                match self.frames.get(frame).parent {
-                    None => self.failure = Some((place, failure)),
-                    Some(_) => {
-                        let inner = self.frames.get_mut(frame);
-                        inner.failures.push(failure);
-                        inner.unfinished -= 1;
-                        self.check_frame(frame);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A node has ended: its outputs are variables, and the run goes on at its edges.
-    fn complete(&mut self, frame: usize, place: Place, mut outcome: Outcome) {
-        let (graph, node) = (self.graph, self.graph.node(place));
-        for (target, name, segment) in std::mem::take(&mut outcome.assigned) {
-            self.frames.pool_mut(frame).set(&target, &name, segment);
-            self.emit(Event::VariableUpdated { node: place, selector: [target, name] });
-        }
-        for (name, segment) in &outcome.outputs {
-            self.frames.pool_mut(frame).set(&node.id, name, segment.clone());
-        }
-        let leaving = Leaving::of(node, &outcome);
-        let followed = self.frames.get_mut(frame).paths.follow(graph, place, leaving);
-        for skipped in followed.skipped {
-            self.emit(Event::NodeSkipped { node: skipped });
-        }
-        let chunks =
-            self.frames.stream(graph, frame, |stream, view| stream.taken(view, &followed.taken));
-        self.texts(chunks);
-        for ready in followed.ready {
-            self.enqueue(frame, ready);
-        }
-        if node.kind.is_response() {
-            let outputs = outcome.outputs.iter();
-            let outputs = outputs.map(|(name, segment)| (name.clone(), segment.value.clone()));
-            merge(&mut self.frames.get_mut(frame).outputs, outputs.collect());
-            let chunks = self.frames.stream(graph, frame, |stream, view| stream.ended(view, place));
-            self.texts(chunks);
-        }
-        let within =
-            self.frames.get(frame).parent.map(|(_, container, _)| &graph.node(container).id);
-        if matches!(node.kind, NodeKind::LoopEnd) && node.loop_id.as_ref() == within {
-            self.frames.get_mut(frame).broke = true;
-        }
-        match outcome.failure {
-            Some(failure) => {
-                self.handled += 1;
-                self.emit(Event::NodeExcepted { node: place, failure });
-            }
-            None if !self.is_hidden(place) => {
-                self.emit(Event::NodeSucceeded { node: place, outputs: outcome.outputs });
-            }
-            None => {}
-        }
-        self.frames.get_mut(frame).unfinished -= 1;
-        self.check_frame(frame);
-    }
-}
-
-/// Adds the outputs of a response: answers follow each other, the rest is replaced.
-fn merge(outputs: &mut Object, more: Object) {
-    for (name, value) in more {
-        let joined = match (name.as_str(), outputs.get("answer"), &value) {
-            ("answer", Some(Value::Text(before)), Value::Text(after)) => {
-                Some(Value::from(format!("{before}{after}")))
-            }
-            _ => None,
-        };
-        outputs.insert(name, joined.unwrap_or(value));
     }
 }

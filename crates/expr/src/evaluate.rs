@@ -414,6 +414,7 @@ fn index<'a>(of: &Value<'a>, key: &Value<'a>, optional: bool) -> Faulty<Value<'a
         (None, false) => Err(match (of, key) {
             (Value::List(list), _) => outside(list, key),
             (Value::Map(map), Value::Text(text)) => no_key(map, text.as_str()),
+            (_, Value::Double(key)) => Fault::new(format!("no such key: {key}")),
             (_, key) => Fault::new(format!(
                 "no such key: {}",
                 Key::of(key).map_or_else(String::new, |key| key.shown())

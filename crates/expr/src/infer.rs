@@ -52,10 +52,6 @@ impl Unfit {
 
 impl Inference<'_> {
     fn of(&mut self, id: Id) -> Inferred {
-        self.kind(id).map(Type::bounded)
-    }
-
-    fn kind(&mut self, id: Id) -> Inferred {
         let Some(node) = self.nodes.get(id as usize) else { return Ok(Type::Dyn) };
         let at = &node.at;
         match &node.kind {
@@ -93,17 +89,17 @@ impl Inference<'_> {
             Kind::Conditional(condition, yes, no) => {
                 self.boolean(*condition, "the condition of `?` needs to be a bool")?;
                 let yes = self.of(*yes)?;
-                Ok(yes.join(&self.of(*no)?))
+                Ok(yes.join(&self.of(*no)?).bounded())
             }
-            Kind::List(items) => self.list(items),
-            Kind::Map(entries) => self.map(entries),
-            Kind::Fold(fold) => self.fold(fold),
+            Kind::List(items) => self.list(items).map(Type::bounded),
+            Kind::Map(entries) => self.map(entries).map(Type::bounded),
+            Kind::Fold(fold) => self.fold(fold).map(Type::bounded),
             Kind::Bind { value, body, local } => {
                 let value = self.of(*value)?;
                 self.with(*local, [value], *body)
             }
             Kind::OptMap { of, body, local, flat } => self.opt_map(*of, *body, *local, *flat),
-            Kind::First { of, otherwise } => self.first(of, *otherwise),
+            Kind::First { of, otherwise } => self.first(of, *otherwise).map(Type::bounded),
         }
     }
 
@@ -306,7 +302,17 @@ impl Inference<'_> {
             }
         };
         let made = self.with(local, [held], body)?;
-        Ok(if flat { made } else { Type::Optional(Arc::new(made)) })
+        match made {
+            made if !flat => Ok(Type::Optional(Arc::new(made))),
+            Type::Optional(_) => Ok(made),
+            Type::Dyn | Type::Union(_) => Ok(Type::Optional(Arc::new(Type::Dyn))),
+            other => Err(Unfit::new(format!(
+                "`optFlatMap` needs an optional from its body, not {}",
+                other.described()
+            ))
+            .hint("write optMap")
+            .at(&self.at(body))),
+        }
     }
 
     fn first(&mut self, of: &[Id], otherwise: bool) -> Inferred {

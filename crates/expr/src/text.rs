@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::error::{Error, Fault};
+use crate::error::{Error, ErrorKind, Fault};
 use crate::evaluate::Scope;
 use crate::expr::Expr;
 use crate::meter::Meter;
@@ -31,12 +31,23 @@ pub enum Part {
     },
 }
 
+/// The most expressions in a string.
+const EXPRESSIONS: usize = 1_000;
+
+/// The text that is this expression and nothing else.
+impl From<Expr> for Text {
+    fn from(expr: Expr) -> Self {
+        Self { parts: vec![Part::Expr { expr, offset: 0 }] }
+    }
+}
+
 impl Text {
     /// Parses a string.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut parts = Vec::new();
         let mut literal = String::new();
         let mut rest = text;
+        let mut count = 0;
         while let Some(dollar) = rest.find("${") {
             let before = &rest[..dollar];
             if let Some(before) = before.strip_suffix('$') {
@@ -50,6 +61,11 @@ impl Text {
                 parts.push(Part::Literal(std::mem::take(&mut literal)));
             }
             let offset = text.len() - rest.len() + dollar + 2;
+            count += 1;
+            if count > EXPRESSIONS {
+                let message = format!("a string has at most {EXPRESSIONS} expressions");
+                return Err(Error::new(ErrorKind::Parse, message, offset - 2..offset));
+            }
             let (expr, end) = Expr::parse_part(text, offset)?;
             parts.push(Part::Expr { expr, offset });
             rest = text.get(end + 1..).unwrap_or_default();

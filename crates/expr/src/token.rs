@@ -100,11 +100,12 @@ impl<'t> Tokens<'t> {
             Some(end) => {
                 let name = &rest[..end];
                 let strange = |c: char| !(c.is_alphanumeric() || "_-./ ".contains(c));
-                if let Some(at) = name.find(strange) {
+                if let Some((at, strange)) = name.char_indices().find(|(_, c)| strange(*c)) {
                     let at = start + 1 + at;
+                    let at = at..at + strange.len_utf8();
                     return Err(error(
                         "a name in backticks has letters, digits and `_-./ ` only",
-                        at..at + 1,
+                        at,
                     )
                     .hint("write `[\"name\"]` for any other name"));
                 }

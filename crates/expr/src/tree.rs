@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, ErrorKind};
 use crate::evaluate::Scope;
+use crate::expr::Expr;
 use crate::meter::Meter;
 use crate::reference::Reference;
 use crate::text::Text;
@@ -26,6 +27,25 @@ enum Branch {
 
 /// The deepest value that is accepted: what a reader of JSON accepts, too.
 const MAX_DEPTH: usize = 128;
+
+/// The value that is this text and nothing else.
+impl From<Text> for Tree {
+    fn from(text: Text) -> Self {
+        let root = match text.literal() {
+            Some(literal) => Branch::Constant(Json::String(literal)),
+            None => Branch::Text(text),
+        };
+        Self { root }
+    }
+}
+
+/// The value that is this expression and nothing else: of a condition without `${}`, for
+/// example.
+impl From<Expr> for Tree {
+    fn from(expr: Expr) -> Self {
+        Text::from(expr).into()
+    }
+}
 
 impl Tree {
     /// Parses all strings of a value. Errors name the string by its path.
@@ -98,11 +118,7 @@ fn branch<'v>(value: &'v Json, path: &mut Vec<Step<'v>>) -> Result<Branch, Error
     match value {
         Json::String(text) => {
             let text = Text::parse(text).map_err(|error| error.below(&pointer(path)))?;
-            // Without an expression, what is left to do is `$${`.
-            Ok(match text.literal() {
-                Some(literal) => Branch::Constant(Json::String(literal)),
-                None => Branch::Text(text),
-            })
+            Ok(Tree::from(text).root)
         }
         Json::Array(items) => {
             let mut branches = Vec::with_capacity(items.len());

@@ -83,7 +83,7 @@ impl<S: std::hash::BuildHasher> Types for std::collections::HashMap<String, Type
 const ALTERNATIVES: usize = 8;
 
 /// The most parts of a type.
-const PARTS: usize = 10_000;
+const PARTS: usize = 2_000;
 
 /// How deep types are looked into. What lies below is unknown.
 const DEPTH: usize = 8;

@@ -1,6 +1,8 @@
 //! Iterations and loops: rounds are started as there is room, and gathered as they end.
 
-use super::{Driver, Event, Frame, Task, merge};
+use super::Event;
+use super::frame::Frame;
+use super::machine::{Machine, Task, merge};
 use crate::graph::Place;
 use crate::node::NodeKind;
 use crate::node::flow::{Iteration, Loop};
@@ -22,14 +24,14 @@ pub(super) enum Resume {
     End(Result<Outcome, Failure>),
 }
 
-impl Driver<'_> {
+impl Machine<'_> {
     /// Starts a container; its outcome, if there is nothing to wait for.
     pub(super) fn start_container(
         &mut self,
         frame: usize,
         place: Place,
     ) -> Result<Option<Outcome>, Failure> {
-        let node = self.graph.node(place);
+        let node = self.graph().node(place);
         let too_many = |rounds: usize, most: usize| {
             let message = format!("{rounds} rounds are more than {most}");
             Err(Failure::new("RoundLimit", message))
@@ -93,7 +95,7 @@ impl Driver<'_> {
     }
 
     fn start_rounds_next(&mut self, frame: usize, place: Place, numbers: &[usize]) {
-        match &self.graph.node(place).kind {
+        match &self.graph().node(place).kind {
             NodeKind::Loop(repeat) => {
                 let round = numbers.first().copied().unwrap_or(0);
                 self.emit(Event::RoundNext { node: place, round });
@@ -124,7 +126,7 @@ impl Driver<'_> {
     }
 
     fn start_round(&mut self, frame: usize, place: Place, round: usize) {
-        let (graph, node) = (self.graph, self.graph.node(place));
+        let (graph, node) = (self.graph(), self.graph().node(place));
         let item = match self.containers.get(&(frame, place)) {
             Some(Container::Iteration { items, .. }) => items.get(round).cloned(),
             _ => None,
@@ -148,7 +150,7 @@ impl Driver<'_> {
         if frame.unfinished > 0 {
             return;
         }
-        match &self.graph.node(place).kind {
+        match &self.graph().node(place).kind {
             NodeKind::Iteration(iteration) => {
                 self.end_of_iteration_round(iteration, number, parent, place, round);
             }
@@ -237,6 +239,6 @@ impl Driver<'_> {
             Some(Container::Loop { rounds, .. }) => *rounds,
             _ => 0,
         };
-        rounds::loop_outcome(repeat, &self.graph.node(place).id, done, self.frames.pool(frame))
+        rounds::loop_outcome(repeat, &self.graph().node(place).id, done, self.frames.pool(frame))
     }
 }

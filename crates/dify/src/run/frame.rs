@@ -1,6 +1,7 @@
 //! Frames: the run itself, and each round of an iteration or loop in it.
 
 use crate::graph::{Graph, Paths, Place};
+use crate::node::NodeKind;
 use crate::pool::Pool;
 use crate::step::Failure;
 use crate::stream::{Chunk, Stream, View};
@@ -82,6 +83,18 @@ impl Frames {
     #[expect(clippy::expect_used, reason = "tasks name frames that are open")]
     pub(super) fn get_mut(&mut self, number: usize) -> &mut Frame {
         self.all.get_mut(number).and_then(Option::as_mut).expect("the frame is open")
+    }
+
+    /// What the paths of nodes in a frame begin with: `pages[3].`
+    pub(super) fn path(&self, graph: &Graph, number: usize) -> String {
+        let Some((parent, container, round)) = self.get(number).parent else {
+            return String::new();
+        };
+        let (around, node) = (self.path(graph, parent), graph.node(container));
+        match node.kind {
+            NodeKind::Loop(_) => format!("{around}{}#{round}.", node.id),
+            _ => format!("{around}{}[{round}].", node.id),
+        }
     }
 
     /// The frame whose variables a frame has: its own, or that of an ancestor.

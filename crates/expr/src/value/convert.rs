@@ -15,8 +15,20 @@ use crate::meter::Meter;
 /// The bytes that a JSON value takes besides its texts.
 const NODE: usize = 32;
 
+/// The deepest nesting of a result. Readers of JSON accept 127 levels, so what is kept can
+/// be read again, also within something else. Without a limit, a loop around an expression
+/// that nests its last result would overflow a stack one day.
+const DEPTH: usize = 120;
+
 /// Converts a value to JSON, which is copied.
 pub(crate) fn to_json(value: &Value<'_>, meter: &mut Meter) -> Faulty<Json> {
+    json_at(value, meter, 0)
+}
+
+fn json_at(value: &Value<'_>, meter: &mut Meter, depth: usize) -> Faulty<Json> {
+    if depth > DEPTH {
+        return Err(Fault::limit(format!("the result is nested more than {DEPTH} levels deep")));
+    }
     meter.step(1)?;
     meter.allocate(NODE)?;
     Ok(match value {
@@ -40,10 +52,9 @@ pub(crate) fn to_json(value: &Value<'_>, meter: &mut Meter) -> Faulty<Json> {
             Json::String(STANDARD.encode(bytes))
         }
         Value::List(list) => {
-            meter.allocate(list.len().saturating_mul(NODE))?;
-            let mut items = Vec::with_capacity(list.len());
+            let mut items = Vec::new();
             for item in list.iter() {
-                items.push(to_json(&item, meter)?);
+                items.push(json_at(&item, meter, depth + 1)?);
             }
             Json::Array(items)
         }
@@ -52,14 +63,14 @@ pub(crate) fn to_json(value: &Value<'_>, meter: &mut Meter) -> Faulty<Json> {
             for (key, value) in map.entries() {
                 let key = key.shown();
                 meter.allocate(key.len() + NODE)?;
-                object.insert(key, to_json(&value, meter)?);
+                object.insert(key, json_at(&value, meter, depth + 1)?);
             }
             Json::Object(object)
         }
         Value::Timestamp(time) => Json::String(rfc3339(*time)),
         Value::Duration(duration) => Json::String(seconds(*duration)),
         Value::Type(name) => Json::String(name.name().to_owned()),
-        Value::Optional(Some(value)) => to_json(value, meter)?,
+        Value::Optional(Some(value)) => json_at(value, meter, depth + 1)?,
     })
 }
 

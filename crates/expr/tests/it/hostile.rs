@@ -47,6 +47,8 @@ fn long_texts_are_refused_and_long_literals_are_not() {
     ] {
         assert_eq!(kind(&text), Err(ErrorKind::Parse), "{}", &text[..20]);
     }
+    assert!(Text::parse(&"${1} ".repeat(1_000)).is_ok());
+    assert!(Text::parse(&"${1}".repeat(1_001)).is_err());
     let text = format!("{}${{1}}", "$ {".repeat(long));
     assert_eq!(Text::parse(&text).unwrap().parts().len(), 2);
 }
@@ -124,6 +126,34 @@ fn memory_stays_flat() {
     let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
     // Of all tests of this program, which run beside this one.
     assert!(peak < 200_000, "{peak} kB");
+}
+
+#[test]
+fn results_do_not_nest_without_end() {
+    let wrap = Expr::parse(&format!("{}v{}", "[".repeat(30), "]".repeat(30))).unwrap();
+    let mut scope = serde_json::Map::from_iter([("v".to_owned(), json!(1))]);
+    for round in 0..5 {
+        match wrap.evaluate(&scope, &mut Meter::default()) {
+            Ok(value) => {
+                serde_json::from_str::<serde_json::Value>(&value.to_string()).unwrap();
+                scope.insert("v".to_owned(), value);
+            }
+            Err(error) => {
+                assert_eq!((round, error.kind), (4, ErrorKind::Limit));
+                return;
+            }
+        }
+    }
+    panic!("no end");
+}
+
+#[test]
+fn parsed_expressions_go_to_other_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Expr>();
+    shared::<Text>();
+    shared::<windlass_expr::Tree>();
+    shared::<windlass_expr::Type>();
 }
 
 #[test]

@@ -55,6 +55,11 @@ fn says_what_to_write_instead() {
         10..13,
     );
     refused("“a”", "an expression cannot contain `“` here; write straight quotes", 0..3);
+    refused(
+        "`a€`",
+        "a name in backticks has letters, digits and `_-./ ` only; write `[\"name\"]` for any other name",
+        2..5,
+    );
 }
 
 #[test]

@@ -108,6 +108,11 @@ const PIECES: &[&str] = &[
     "// c\n",
     "'",
     "@",
+    "`",
+    "“",
+    "\\",
+    "\\x",
+    "\\u00",
     "ß",
 ];
 
@@ -266,6 +271,8 @@ fn typed(of: char, depth: u32) -> BoxedStrategy<String> {
             "size(input.tags)",
             "found.results[0].score",
             "default(skipped.id, 4)",
+            "(has(skipped) ? skipped.id : 4)",
+            "(has(skipped) ? 4 : skipped.id)",
         ],
         't' => &[
             "input.name",
@@ -276,7 +283,15 @@ fn typed(of: char, depth: u32) -> BoxedStrategy<String> {
             "default(input.none, 'x')",
             "found.results[1].url",
         ],
-        'b' => &["input.ok", "true", "has(input.nothing)", "input.none == null", "has(skipped)"],
+        'b' => &[
+            "input.ok",
+            "true",
+            "has(input.nothing)",
+            "input.none == null",
+            "has(skipped)",
+            "(has(skipped) && skipped.id == 1)",
+            "(!has(skipped) || skipped.ok)",
+        ],
         'T' => &["input.tags", "['a', 'b,c']", "found.results.map(r, r.url)"],
         'I' => &["[3, 1, 2]", "range(4)", "found.results.map(r, r.score)"],
         _ => &[
@@ -435,10 +450,21 @@ fn types() -> HashMap<String, Type> {
 
 /// Does with an expression all that one can, within small bounds.
 fn use_all(text: &str) {
-    if let Ok(text) = Text::parse(&format!("a {text} ${{{text}}}")) {
-        let _ = text.references().count();
+    let within = format!("ä {text} ${{{text}}}");
+    match Text::parse(&within) {
+        Ok(text) => {
+            text.references().for_each(|reference| assert!(within.get(reference.at).is_some()));
+        }
+        Err(error) => assert!(within.get(error.at.clone()).is_some(), "{within}: {error:?}"),
     }
-    let Ok(expr) = Expr::parse(text) else { return };
+    let expr = match Expr::parse(text) {
+        Ok(expr) => expr,
+        Err(error) => {
+            assert!(text.get(error.at.clone()).is_some(), "{text}: {error:?}");
+            assert!(!error.message.is_empty());
+            return;
+        }
+    };
     for reference in expr.references() {
         assert!(text.get(reference.at.clone()).is_some(), "{text}: {reference:?}");
     }
@@ -454,6 +480,11 @@ fn use_all(text: &str) {
         }
         (Err(error), _) => {
             assert!(text.get(error.at.clone()).is_some(), "{text}: {error:?}");
+            let absent = error.message == "there is no `skipped` here";
+            let mut references = expr.references();
+            let read =
+                references.any(|reference| reference.root == "skipped" && !reference.optional);
+            assert!(!absent || read, "{text}: the reference says that it may be absent");
             assert!(error.kind == ErrorKind::Evaluate || error.kind == ErrorKind::Limit);
         }
         // What is not reached may be wrong.

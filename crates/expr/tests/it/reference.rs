@@ -51,6 +51,23 @@ fn names_and_paths_are_known() {
 }
 
 #[test]
+fn a_name_that_was_asked_for_may_be_absent() {
+    reads("has(a) ? a.b : 1", &["a? 4..5", "a?.b 9..12"]);
+    reads("!has(a) ? 1 : a.b", &["a? 5..6", "a?.b 14..17"]);
+    reads("has(a) ? 1 : a.b", &["a? 4..5", "a.b 13..16"]);
+    reads("has(a) && a.b > a.c", &["a? 4..5", "a?.b 10..13", "a?.c 16..19"]);
+    reads("a.b && has(a)", &["a.b 0..3", "a? 11..12"]);
+    reads("!has(a) || a.b", &["a? 5..6", "a?.b 11..14"]);
+    reads("has(a) || a.b", &["a? 4..5", "a.b 10..13"]);
+    reads(
+        "has(a?.x) && b ? [1].map(i, a.b) : a.c",
+        &["a?.x? 4..8", "b 13..14", "a?.b 28..31", "a.c 35..38"],
+    );
+    reads("a?.x.hasValue() ? a.y : 0", &["a?.x 0..4", "a?.y 18..21"]);
+    reads("(has(a) ? 1 : 2) + a.b", &["a? 5..6", "a.b 19..22"]);
+}
+
+#[test]
 fn constants_read_nothing() {
     assert!(Expr::parse("[1, 2].map(x, x + 1)").unwrap().is_constant());
     assert!(!Expr::parse("[1, 2].map(x, x + a)").unwrap().is_constant());

@@ -64,6 +64,14 @@ fn errors_are_placed_in_the_text() {
 }
 
 #[test]
+fn conditions_stand_without_braces() {
+    let tree = Tree::from(windlass_expr::Expr::parse("input.n > 2").unwrap());
+    let value = tree.evaluate(scope().as_object().unwrap(), &mut Meter::default()).unwrap();
+    assert_eq!(value, json!(true));
+    windlass_expr::Expr::parse("input.ok} and ${input.ok").unwrap_err();
+}
+
+#[test]
 fn trees_have_expressions_in_strings_only() {
     let tree = Tree::parse(
         &json!({"a": ["${input.n}", 1, null, "x$${"], "${k}": {"b": "${input.name}!"}}),
