@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass::{CallId, Error, ErrorKind, TenantId, Usage};
 
 /// An entry of the log. Of several for the same place, the last one counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum Entry {
     /// A call that may change something is about to be made.
@@ -42,6 +43,7 @@ pub enum Entry {
         /// What for.
         wait: Wait,
         /// Since when.
+        #[schemars(with = "String")]
         since: Timestamp,
     },
     /// What a step waited for has come.
@@ -73,7 +75,7 @@ pub enum Entry {
 }
 
 /// How a step ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum StepEnd {
     /// With a value.
@@ -106,7 +108,7 @@ pub enum StepEnd {
 }
 
 /// A failure, as it is kept and as expressions see it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     /// The kind of failure: a name of the table of errors.
     pub kind: Arc<str>,
@@ -139,12 +141,13 @@ impl Failure {
 }
 
 /// What a step waits for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum Wait {
     /// A time.
     Time {
         /// When it goes on.
+        #[schemars(with = "String")]
         until: Timestamp,
     },
     /// A signal from outside.
@@ -153,6 +156,7 @@ pub enum Wait {
         name: Arc<str>,
         /// When it stops waiting.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
         until: Option<Timestamp>,
     },
     /// An answer of a person.
@@ -161,6 +165,7 @@ pub enum Wait {
         ask: Ask,
         /// When it stops waiting.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
         until: Option<Timestamp>,
     },
     /// The end of another run.
@@ -187,7 +192,7 @@ impl Wait {
 }
 
 /// A question to a person.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ask {
     /// The question.
     pub text: String,
@@ -203,7 +208,7 @@ pub struct Ask {
 }
 
 /// What ends a wait.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum Wake {
     /// The time came.
@@ -224,7 +229,7 @@ pub enum Wake {
 }
 
 /// A message to a run: kept until its driver has read it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
     /// Two messages with one key are the same message.
     pub key: String,
@@ -235,7 +240,7 @@ pub struct Message {
 }
 
 /// Whom a message is for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Recipient {
     /// A step that waits.
@@ -247,7 +252,7 @@ pub enum Recipient {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum RunEnd {
     /// With a value.
@@ -283,7 +288,7 @@ impl RunEnd {
 }
 
 /// The status of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     /// A call drives it, or is about to.
@@ -317,9 +322,10 @@ impl RunStatus {
 }
 
 /// The head of a run: what it is, and where it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunHead {
     /// Its id: that of the call that began it.
+    #[serde(rename = "run_id")]
     pub id: Arc<str>,
     /// The tenant.
     #[serde(rename = "tenant_id")]
@@ -346,9 +352,11 @@ pub struct RunHead {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RetryOf>,
     /// When it began.
+    #[schemars(with = "String")]
     pub created_at: Timestamp,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub ended_at: Option<Timestamp>,
     /// Its status.
     pub status: RunStatus,
@@ -379,18 +387,19 @@ impl RunHead {
 }
 
 /// A step that waits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenWait {
     /// The step.
     pub place: Arc<str>,
     /// What for.
     pub wait: Wait,
     /// Since when.
+    #[schemars(with = "String")]
     pub since: Timestamp,
 }
 
 /// A step of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ParentStep {
     /// The run.
     pub run: Arc<str>,
@@ -399,7 +408,7 @@ pub struct ParentStep {
 }
 
 /// The run that another one repeats.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetryOf {
     /// The run.
     pub run: Arc<str>,

@@ -27,6 +27,7 @@ pub(crate) mod stream;
 pub(crate) mod tools;
 pub(crate) mod turns;
 pub(crate) mod view;
+pub(crate) mod workflows;
 
 use super::document::operation::{RouteSpec, tagged};
 
@@ -45,6 +46,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
         .chain(tagged("batches", batches::rows()))
         .chain(tagged("turns", turns::rows()))
         .chain(tagged("agents", agents::rows()))
+        .chain(tagged("workflows", workflows::rows()))
         .chain(tagged("approvals", approvals::rows()))
         .chain(tagged("operation", operate::rows()))
         .chain(tagged("operation", quotas::rows()))

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use windlass::CallId;
@@ -10,7 +11,7 @@ use windlass::CallId;
 use crate::log::{Entry, Failure, RunHead, StepEnd, Wait, Wake};
 
 /// A run, with the state of each place.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunView {
     /// What it is, and where it stands.
     #[serde(flatten)]
@@ -20,7 +21,7 @@ pub struct RunView {
 }
 
 /// A step of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PlaceView {
     /// Where it is: `pages[3].lookup`.
     pub place: Arc<str>,
@@ -37,6 +38,7 @@ pub struct PlaceView {
     pub wait: Option<Wait>,
     /// Since when.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,
     /// Who answered.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +49,7 @@ pub struct PlaceView {
 }
 
 /// The state of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PlaceStatus {
     /// It runs.

@@ -1,6 +1,6 @@
 //! Agents: list them, run them, look at runs and resume those that were interrupted.
 
-mod follow;
+pub(super) mod follow;
 
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ use windlass::{
     CallId, CallRequest, Caller, CallerType, Context, Kind, ResultView, TenantId, Tool,
 };
 use windlass_executors::agent::{RunEntry, RunLog, RunScope, Stop};
+use windlass_workflow::RunView;
 
 use super::context::{DurationBody, check_name, user_of};
-use super::view;
+use super::{view, workflows};
 use crate::http::app::App;
 use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape::{self, RunEventDoc};
@@ -54,7 +55,11 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .events::<RunEventDoc>("The result of the run"),
         RouteSpec::get("/v1/runs/{run_id}", "get_run", show)
             .may(Permission::ReadCalls, "Get the state of a run")
-            .answer::<StateDoc>(200, "The state of the run"),
+            .details(
+                "A run of an agent, or one of a workflow with the state of each place: \
+                 `pages[3].lookup` is the step `lookup` of the fourth item of the `map` `pages`.",
+            )
+            .answer::<AnyRunDoc>(200, "The state of the run"),
         RouteSpec::post("/v1/runs/{run_id}/resume", "resume_run", resume)
             .may(Permission::CallTools, "Resume an interrupted run")
             .details(
@@ -192,9 +197,9 @@ impl RunBody {
 #[schemars(rename = "RunResult")]
 pub(crate) struct RunDoc {
     /// The id to resume it by after an interruption.
-    run_id: String,
+    pub(super) run_id: String,
     /// The result of its call; `metadata.agentMetadata` has its turns, usage and cost.
-    result: ResultView<'static>,
+    pub(super) result: ResultView<'static>,
 }
 
 async fn run(
@@ -238,6 +243,9 @@ async fn resume(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
+    if app.workflow_runs.show(&who.tenant, &run).await?.is_some() {
+        return workflows::go_on(&app, &who.tenant, &run).await;
+    }
     let entries = kept(&app, &who, &run).await?;
     let has_ended = entries.iter().any(|entry| matches!(entry, RunEntry::Ended { .. }));
     if let Some(call) = RunEntry::last_call(&entries)
@@ -306,6 +314,16 @@ struct StateDoc {
     tools: Vec<String>,
 }
 
+/// A run of an agent or of a workflow.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Run")]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it only describes what is answered")]
+enum AnyRunDoc {
+    Agent(Box<StateDoc>),
+    Workflow(Box<RunView>),
+}
+
 /// Why a run has ended.
 #[derive(Serialize, JsonSchema)]
 #[serde(transparent)]
@@ -316,6 +334,9 @@ async fn show(
     Authenticated(who): Authenticated,
     PathName(run): PathName,
 ) -> Result<Response, Problem> {
+    if let Some(view) = app.workflow_runs.show(&who.tenant, &run).await? {
+        return Ok(view::ok(&view));
+    }
     let entries = kept(&app, &who, &run).await?;
     let call_id = RunEntry::last_call(&entries);
     let mut state = StateDoc {

@@ -31,18 +31,18 @@ const MAX_WAITING: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A requested run.
-pub(super) struct RunRequest {
-    pub(super) request: CallRequest,
-    pub(super) id: CallId,
-    pub(super) run: Arc<str>,
+pub(in crate::http::routes) struct RunRequest {
+    pub(in crate::http::routes) request: CallRequest,
+    pub(in crate::http::routes) id: CallId,
+    pub(in crate::http::routes) run: Arc<str>,
     /// The conversation that it goes on with.
-    pub(super) conversation: Option<AgentConversation>,
+    pub(in crate::http::routes) conversation: Option<AgentConversation>,
     /// The permit of the concurrency quota.
-    pub(super) permit: QuotaPermit,
+    pub(in crate::http::routes) permit: QuotaPermit,
 }
 
 /// Runs it, and answers.
-pub(super) async fn answer(
+pub(in crate::http::routes) async fn answer(
     app: &Arc<App>,
     asked: RunRequest,
     headers: &HeaderMap,
