@@ -25,7 +25,7 @@ use clap::Parser;
 use crate::settings::Settings;
 use commands::{
     agent, audit, batch, call, calls, chat, check, completion, config, credentials, doctor, init,
-    keys, login, mcp, providers, serve, stats, tools,
+    keys, login, mcp, providers, serve, stats, tools, workflow,
 };
 use exit::{Exit, Failure};
 use options::Global;
@@ -60,6 +60,7 @@ fn run(global: &Global, command: Command, screen: Screen) -> Result<Exit, Failur
         Command::Call(args) => call::run(&args, settings()?, screen),
         Command::Batch(args) => batch::run(&args, settings()?, screen),
         Command::Agent(args) => agent::run(args, &settings()?, screen),
+        Command::Workflow(args) => workflow::run(args, &settings()?, screen),
         Command::Chat(args) => chat::run(&args, &settings()?, screen),
         Command::Tools(args) => tools::run(&args, &settings()?, screen),
         Command::Calls(args) => calls::run(args, &settings()?, screen),

@@ -213,11 +213,16 @@ impl<'s> Installation<'s> {
 
     /// An engine with all tools, for a command that calls them.
     pub(crate) async fn engine(&self) -> Result<Engine, Failure> {
+        Ok(self.engine_with_runs().await?.0)
+    }
+
+    /// The same, with the runs of its workflows.
+    pub(crate) async fn engine_with_runs(&self) -> Result<(Engine, Runs), Failure> {
         let builder = Engine::builder().approvals(RulesOnly(self.settings.approvals.clone()));
-        let engine = self.engine_from(builder, Serving::default()).await?;
+        let (engine, runs) = self.engine_and_runs(builder, Serving::default()).await?;
         self.load_imports(&engine).await?;
         keep_to_the_end(&engine);
-        Ok(engine)
+        Ok((engine, runs))
     }
 
     /// An engine with all tools but those of imports, which keeps its records in

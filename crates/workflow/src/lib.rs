@@ -22,6 +22,7 @@ mod jinja;
 mod limits;
 pub mod log;
 mod native;
+pub mod picture;
 mod plan;
 mod run;
 mod runs;

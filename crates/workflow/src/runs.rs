@@ -13,8 +13,9 @@ use windlass::{CallRequest, CallResult, Engine, Error, ErrorKind, TenantId, Tool
 pub use view::{PlaceStatus, PlaceView, RunView};
 
 use crate::log::{Ask, Message, Recipient, RunHead, RunStatus, Wait, Wake};
+use crate::plan::Plan;
 use crate::store::{RunPage, StoredRun};
-use crate::workflows::{Workflows, repeating, resuming};
+use crate::workflows::{KnownAtOnce, Workflows, repeating, resuming};
 
 /// The runs of an engine. Cheap to clone.
 #[derive(Clone)]
@@ -101,6 +102,13 @@ impl Runs {
         self.send(&head, &Message { key, to, wake }).await
     }
 
+    /// The same request, for a run that whoever looks for it finds as soon as it
+    /// begins.
+    #[must_use]
+    pub fn known_at_once(&self, request: CallRequest) -> CallRequest {
+        request.object(KnownAtOnce)
+    }
+
     /// Cancels a run. What it has done is not undone.
     pub async fn cancel(
         &self,
@@ -180,6 +188,11 @@ impl Runs {
             false => self.workflows.tool(&self.definition(&head).await?)?,
         };
         Ok(repeating(&tool, &head, from))
+    }
+
+    /// Reads a definition.
+    pub fn plan(&self, spec: &ToolSpec) -> Result<Plan, Error> {
+        self.workflows.plan(spec)
     }
 
     /// The definition that a run keeps to.

@@ -42,6 +42,10 @@ pub(crate) struct Resume {
     retry: Option<RetryOf>,
 }
 
+/// Whether a run is stored as soon as it begins: a context object. Others are
+/// stored before their first effect, and at the latest when they end or wait.
+pub(crate) struct KnownAtOnce;
+
 impl Resume {
     pub(crate) fn none() -> Self {
         Self::default()
@@ -231,6 +235,9 @@ impl Workflow {
         let definition = Definition { plan: &self.plan, store: &self.shared.store };
         let writer = Writer::begin(Arc::clone(&self.shared.store), head.clone());
         definition.keep(&head).await?;
+        if call.object::<KnownAtOnce>().is_some() && head.parent.is_none() {
+            writer.flush().await?;
+        }
         Ok(Opened { head, memo, writer })
     }
 

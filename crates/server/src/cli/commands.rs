@@ -20,3 +20,4 @@ pub(crate) mod serve;
 pub(crate) mod stats;
 mod time_argument;
 pub(crate) mod tools;
+pub(crate) mod workflow;

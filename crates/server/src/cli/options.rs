@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cli::commands::{
     agent, audit, batch, call, calls, chat, check, completion, config, credentials, doctor, init,
-    keys, login, mcp, providers, serve, stats, tools,
+    keys, login, mcp, providers, serve, stats, tools, workflow,
 };
 use crate::cli::exit::{Exit, Failure};
 use crate::settings::Flag;
@@ -40,6 +40,7 @@ pub(crate) enum Command {
     Call(call::CallArgs),
     Batch(batch::BatchArgs),
     Agent(agent::AgentArgs),
+    Workflow(workflow::WorkflowArgs),
     Chat(chat::ChatArgs),
     Tools(tools::ToolsArgs),
     Calls(calls::CallsArgs),

@@ -33,6 +33,7 @@ mod tools;
 mod transport;
 mod turns;
 mod wire;
+mod workflows;
 
 pub(crate) use server::{Server, WRITE, until};
 pub(crate) use wire::{Answer, Client};

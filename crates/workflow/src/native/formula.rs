@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass::{Error, ErrorKind};
-use windlass_expr::{Access, Meter, Scope, Tree};
+use windlass_expr::{Access, Expr, Meter, Scope, Tree};
 
 use crate::graph::{Guard, Recover};
 use crate::limits::RunLimits;
@@ -37,7 +37,10 @@ pub(super) struct Read {
 impl Formula {
     /// Reads a value. Errors name the text by its path.
     pub(super) fn read(value: &Value, key: &str) -> Result<Self, windlass_expr::Error> {
-        let tree = Tree::parse(value)?;
+        Ok(Self::of(Tree::parse(value)?, key))
+    }
+
+    fn of(tree: Tree, key: &str) -> Self {
         let references: Vec<Read> = tree
             .references()
             .map(|(pointer, reference)| {
@@ -60,12 +63,12 @@ impl Formula {
                 roots.push(Arc::clone(&read.root));
             }
         }
-        Ok(Self { tree, references, roots, key: key.into() })
+        Self { tree, references, roots, key: key.into() }
     }
 
     /// Reads an expression that stands without `${}`.
     pub(super) fn expression(text: &str, key: &str) -> Result<Self, windlass_expr::Error> {
-        Self::read(&Value::String(format!("${{{text}}}")), key)
+        Ok(Self::of(Tree::from(Expr::parse(text)?), key))
     }
 
     pub(super) fn references(&self) -> &[Read] {

@@ -19,6 +19,7 @@ use super::agents::RunDoc;
 use super::agents::follow::{self, RunRequest};
 use super::audit::AuditDetails;
 use super::context::{DurationBody, check_key, check_name, user_of};
+use super::calls::LOOK_AGAIN;
 use super::page::{AfterId, PageQuery};
 use super::view;
 use crate::http::app::App;
@@ -183,7 +184,7 @@ async fn run(
     let permit = app.quotas.begin(ConcurrentUse::Runs, &who)?;
     let id = CallId::at(Timestamp::now());
     let context = Context::new(Caller {
-        tenant: who.tenant,
+        tenant: who.tenant.clone(),
         user: user.map(Into::into),
         caller_type: CallerType::Direct,
         conversation: body.conversation_id.map(Into::into),
@@ -200,12 +201,28 @@ async fn run(
     let request = request.context(context.begun_by(who.key_id));
     if body.wait == Some(false) {
         let engine = app.engine.clone();
-        app.tasks.spawn(async move {
+        let request = app.workflow_runs.known_at_once(request);
+        let mut running = app.tasks.spawn(async move {
             let _permit = permit;
-            engine.call(request).await;
+            engine.call(request).await
         });
-        let started = StartedDoc { run_id: id.to_string() };
-        return Ok(view::with_status(StatusCode::ACCEPTED, &started));
+        // Whoever is told of the run finds it; one that is refused does not begin.
+        let run_id = id.to_string();
+        let known = async {
+            while app.workflow_runs.show(&who.tenant, &run_id).await?.is_none() {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            Ok::<_, Problem>(())
+        };
+        tokio::select! {
+            known = known => known?,
+            Ok(result) = &mut running => {
+                if result.metadata().is_none_or(|facts| facts.get("run").is_none()) {
+                    return Ok(view::answer(&result, app.lang));
+                }
+            }
+        }
+        return Ok(view::with_status(StatusCode::ACCEPTED, &StartedDoc { run_id }));
     }
     let run = id.to_string().into();
     let asked = RunRequest { request, id, run, conversation: None, permit };

@@ -89,8 +89,21 @@ impl JsonSchema for TurnEventDoc {
     }
 }
 
-/// The stream of an agent's run: `run`, then its words and what happens to the
-/// calls that it makes, then `result`.
+/// What is told of the steps of a workflow. What else each says depends on the
+/// step: `kind`, `tool`, `error`, `wait`, `done`, `of`.
+const STEP_EVENTS: [&str; 8] = [
+    "step_started",
+    "step_completed",
+    "step_skipped",
+    "step_failed",
+    "map_progress",
+    "waiting",
+    "undoing",
+    "undo_failed",
+];
+
+/// The stream of a run: `run`, then the words of agents, the steps of workflows
+/// and what happens to the calls that are made, then `result`.
 pub(crate) struct RunEventDoc;
 
 impl JsonSchema for RunEventDoc {
@@ -106,6 +119,10 @@ impl JsonSchema for RunEventDoc {
         let said = all(&json!({"agentName": text(), "run_id": text(), "text": text()}));
         events.push(("text", said.clone()));
         events.push(("restart", said));
+        for name in STEP_EVENTS {
+            let step = json!({"event": {"const": name}, "run": text(), "step": text()});
+            events.push((name, all(&step)));
+        }
         events.push(("result", generator.subschema_for::<RunDoc>()));
         sent(&events)
     }

@@ -13,7 +13,9 @@ use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
-use windlass::{CallId, CallRequest, CallResult, ErrorKind, Event, EventSubject};
+use windlass::{
+    Body, CallId, CallRequest, CallResult, ErrorKind, Event, EventBody, EventSubject, Kind,
+};
 use windlass_executors::agent::{History, Listener, RunEvent};
 
 use crate::http::app::App;
@@ -220,6 +222,9 @@ impl ReaderQueue {
             return;
         }
         let mut told = self.told.lock();
+        if let Some((name, step)) = step_of(&happened.body) {
+            told.push(name, step);
+        }
         for event in happened.to_queue_events() {
             let event = json!(event);
             let name = event["type"].as_str().unwrap_or("event").to_owned();
@@ -230,6 +235,16 @@ impl ReaderQueue {
             family.retain(|own| *own != call.call_id);
         }
     }
+}
+
+/// What became of a step of a workflow: the name of the event, and the event.
+fn step_of(body: &EventBody) -> Option<(String, Value)> {
+    let EventBody::ExecutionProgress { call, progress } = body else { return None };
+    let Body::Json(told) = &progress.body else { return None };
+    if call.kind != Some(Kind::Workflow) || told.get("step").is_none() {
+        return None;
+    }
+    Some((told["event"].as_str()?.to_owned(), told.clone()))
 }
 
 impl UnsentEvents {
