@@ -220,7 +220,7 @@ impl NodeReport {
             }
             NodeKind::Trigger(kind) => {
                 self.lacks(
-                    Lack::Trigger(kind.clone()),
+                    Lack::Trigger((*kind).to_owned()),
                     "call the workflow as a tool instead; the arguments are what the trigger gives",
                 );
             }

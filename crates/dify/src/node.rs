@@ -83,12 +83,12 @@ pub enum NodeKind {
     /// Filters, orders and cuts a list.
     ListOperator(Box<flow::ListOperator>),
     /// Starts a run from outside; nothing here does that.
-    Trigger(String),
+    Trigger(&'static str),
 }
 
 impl NodeKind {
     /// The type as files name it.
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Start(_) => "start",
             Self::End(_) => "end",

@@ -58,13 +58,14 @@ pub trait Outside {
     fn wait(&mut self, _milliseconds: u64) {}
 }
 
-/// What happens in a run.
+/// What happens in a run; `path` says in which round (see [`Job::path`]).
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Event {
     RunStarted,
     NodeStarted {
         node: Place,
+        path: String,
     },
     NodeRetried {
         node: Place,
@@ -77,19 +78,23 @@ pub enum Event {
     Text(Chunk),
     NodeSucceeded {
         node: Place,
+        path: String,
         outputs: Outputs,
     },
     /// It failed, and its node says how to go on.
     NodeExcepted {
         node: Place,
+        path: String,
         failure: Failure,
     },
     NodeFailed {
         node: Place,
+        path: String,
         failure: Failure,
     },
     NodeSkipped {
         node: Place,
+        path: String,
     },
     RoundsStarted {
         node: Place,

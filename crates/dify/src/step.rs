@@ -23,7 +23,7 @@ use crate::pool::Pool;
 use crate::template::{Part, SecretUse};
 use crate::value::{File, Object, Segment, Value};
 
-pub use self::flow::start;
+pub use self::flow::{check_inputs, start};
 
 /// The outputs of a node, by name.
 pub type Outputs = IndexMap<String, Segment>;

@@ -140,7 +140,7 @@ fn settings(kind: &str, data: Fields<'_>, report: &mut Report<'_>) -> Option<Nod
         }
         "assigner" => NodeKind::Assigner(flow::assigner(data, report)),
         "list-operator" => NodeKind::ListOperator(Box::new(flow::list_operator(data, report))),
-        trigger => NodeKind::Trigger(trigger.to_owned()),
+        trigger => NodeKind::Trigger(TYPES.into_iter().find(|name| *name == trigger)?),
     })
 }
 

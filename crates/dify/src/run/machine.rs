@@ -164,6 +164,11 @@ impl<'g> Machine<'g> {
         self.queue.push_back(Task::Node(frame, place));
     }
 
+    /// Where a node of a frame stands.
+    fn path(&self, frame: usize, place: Place) -> String {
+        self.frames.path(self.graph, frame) + &self.graph.node(place).id
+    }
+
     fn is_hidden(&self, place: Place) -> bool {
         matches!(self.graph.node(place).kind, NodeKind::ContainerStart)
     }
@@ -179,7 +184,8 @@ impl<'g> Machine<'g> {
             return None;
         }
         if !self.is_hidden(place) {
-            self.emit(Event::NodeStarted { node: place });
+            let path = self.path(frame, place);
+            self.emit(Event::NodeStarted { node: place, path });
         }
         if node.kind.is_container() {
             match self.start_container(frame, place) {
@@ -190,15 +196,15 @@ impl<'g> Machine<'g> {
             }
             return None;
         }
-        let path = self.frames.path(self.graph, frame) + &node.id;
-        Some(Job { node: place, path, frame })
+        Some(Job { node: place, path: self.path(frame, place), frame })
     }
 
     pub(super) fn failed(&mut self, frame: usize, place: Place, failure: Failure) {
         match step::recover(self.graph.node(place), failure) {
             Ok(outcome) => self.complete(frame, place, outcome),
             Err(failure) => {
-                self.emit(Event::NodeFailed { node: place, failure: failure.clone() });
+                let path = self.path(frame, place);
+                self.emit(Event::NodeFailed { node: place, path, failure: failure.clone() });
                 match self.frames.get(frame).parent {
                     None => self.failure = Some((place, failure)),
                     Some(_) => {
@@ -225,7 +231,8 @@ impl<'g> Machine<'g> {
         let leaving = Leaving::of(node, &outcome);
         let followed = self.frames.get_mut(frame).paths.follow(graph, place, leaving);
         for skipped in followed.skipped {
-            self.emit(Event::NodeSkipped { node: skipped });
+            let path = self.path(frame, skipped);
+            self.emit(Event::NodeSkipped { node: skipped, path });
         }
         let chunks =
             self.frames.stream(graph, frame, |stream, view| stream.taken(view, &followed.taken));
@@ -245,13 +252,14 @@ impl<'g> Machine<'g> {
         if matches!(node.kind, NodeKind::LoopEnd) && node.loop_id.as_ref() == within {
             self.frames.get_mut(frame).broke = true;
         }
+        let path = self.path(frame, place);
         match outcome.failure {
             Some(failure) => {
                 self.handled += 1;
-                self.emit(Event::NodeExcepted { node: place, failure });
+                self.emit(Event::NodeExcepted { node: place, path, failure });
             }
             None if !self.is_hidden(place) => {
-                self.emit(Event::NodeSucceeded { node: place, outputs: outcome.outputs });
+                self.emit(Event::NodeSucceeded { node: place, path, outputs: outcome.outputs });
             }
             None => {}
         }

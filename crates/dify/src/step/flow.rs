@@ -11,19 +11,34 @@ use crate::value::number::{parse_float, parse_int};
 use crate::value::{File, Kind, Segment, Value, text};
 
 /// Puts the inputs of a run into the pool, with the defaults of those that are missing.
-/// What does not fit the form is a failure.
-pub fn start(node: &Node, given: &crate::value::Object, pool: &mut Pool) -> Result<(), Failure> {
-    let NodeKind::Start(settings) = &node.kind else { return Ok(()) };
+/// What does not fit the form stays as it is: whoever offers the workflow checks that.
+pub fn start(node: &Node, given: &crate::value::Object, pool: &mut Pool) {
+    let NodeKind::Start(settings) = &node.kind else {
+        // What a trigger would give.
+        given.iter().for_each(|(name, value)| pool.set(&node.id, name, value.clone()));
+        return;
+    };
     for input in &settings.inputs {
         let value = match given.get(&input.name) {
-            None | Some(Value::Null) if input.required && matches!(input.default, Value::Null) => {
-                let message = format!("{} is required in input form", input.name);
-                return Err(Failure::value(message));
-            }
             None | Some(Value::Null) => input.default.clone(),
             Some(value) => value.clone(),
         };
-        pool.set(&node.id, &input.name, fit(input, value)?);
+        let fitted = fit(input, value.clone());
+        pool.set(&node.id, &input.name, fitted.unwrap_or_else(|_| value.into()));
+    }
+}
+
+/// Whether the inputs of a run fit the form.
+pub fn check_inputs(node: &Node, given: &crate::value::Object) -> Result<(), Failure> {
+    let NodeKind::Start(settings) = &node.kind else { return Ok(()) };
+    for input in &settings.inputs {
+        match given.get(&input.name) {
+            None | Some(Value::Null) if input.required && matches!(input.default, Value::Null) => {
+                return Err(Failure::value(format!("{} is required in input form", input.name)));
+            }
+            None | Some(Value::Null) => {}
+            Some(value) => drop(fit(input, value.clone())?),
+        }
     }
     Ok(())
 }

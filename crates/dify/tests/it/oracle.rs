@@ -189,10 +189,10 @@ fn check(case: &Json) -> Result<(), String> {
     let limits = Limits { steps: 10_000, ..Limits::default() };
     let ended =
         run::run(&document.graph, pool, limits, &mut Fixed { variant }, &mut |event| match event {
-            Event::NodeStarted { node } => {
+            Event::NodeStarted { node, .. } => {
                 *ran.entry(document.graph.node(node).id.clone()).or_default() += 1;
             }
-            Event::NodeFailed { node, failure } | Event::NodeExcepted { node, failure } => {
+            Event::NodeFailed { node, failure, .. } | Event::NodeExcepted { node, failure, .. } => {
                 errors.push(format!("{}: {failure}", document.graph.node(node).id));
             }
             _ => {}

@@ -380,7 +380,8 @@ fn inputs_are_fitted_to_the_form() {
     let start = |given: Json| {
         let (node, mut pool) = node(data, json!({}));
         let Value::Object(given) = Value::from_json(given) else { panic!() };
-        step::start(&node, &given, &mut pool).map_err(|failure| failure.message)?;
+        step::check_inputs(&node, &given).map_err(|failure| failure.message)?;
+        step::start(&node, &given, &mut pool);
         let value = |name: &str| pool.variable("x", name).map(|s: &Segment| s.value.to_json());
         Ok(["t", "n", "s", "c", "f", "o"].map(|name| value(name).unwrap()).to_vec())
     };

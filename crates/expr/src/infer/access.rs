@@ -123,9 +123,9 @@ pub(super) fn each(of: &Type, find: impl Fn(&Type) -> Result<Type, Unfit>) -> Re
     for of in of.alternatives() {
         match find(of) {
             Ok(of) => types.push(of),
-            Err(error) => {
-                unfit.get_or_insert(error);
-            }
+            // What is wrong with a value says more than what is wrong with null.
+            Err(error) if unfit.is_none() || *of != Type::Null => unfit = Some(error),
+            Err(_) => {}
         }
     }
     match unfit {

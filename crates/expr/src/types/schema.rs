@@ -16,6 +16,18 @@ impl Type {
     }
 }
 
+/// Keywords by which a schema says more of an object than it shows.
+const COMBINED: [&str; 8] = [
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "dependentSchemas",
+    "unevaluatedProperties",
+];
+
 /// The deepest nesting.
 const DEPTH: usize = 16;
 
@@ -33,34 +45,43 @@ impl<'s> Reader<'s> {
         }
         self.left -= 1;
         let Some(object) = schema.as_object() else { return Type::Dyn };
-        if let Some(reference) = object.get("$ref").and_then(Json::as_str) {
-            return self.referenced(reference, depth);
-        }
-        let mut found = None;
-        if let Some(constant) = object.get("const") {
-            found = Some(Type::of_value(constant));
+        let of = if let Some(constant) = object.get("const") {
+            Type::of_value(constant)
         } else if let Some(Json::Array(values)) = object.get("enum") {
-            found = Some(Type::union(values.iter().take(64).map(Type::of_value)));
+            Type::union(values.iter().take(64).map(Type::of_value))
+        } else if object.contains_key("properties") {
+            match object.get("type") {
+                Some(of) => self.named_any(of, schema, depth),
+                None if COMBINED.iter().any(|keyword| object.contains_key(*keyword)) => Type::Dyn,
+                None => self.object(schema, depth),
+            }
+        } else if let Some(Json::String(reference)) = object.get("$ref") {
+            self.referenced(reference, depth)
         } else if let Some(Json::Array(any)) = object.get("anyOf").or_else(|| object.get("oneOf")) {
             let types: Vec<Type> = any.iter().map(|schema| self.of(schema, depth + 1)).collect();
-            found = Some(Type::union(types));
+            Type::union(types)
         } else if let Some(Json::Array(all)) = object.get("allOf") {
-            found = Some(self.all(all, object.get("properties").is_some(), depth));
-        }
-        let of = match (found, object.get("type")) {
-            (Some(of), _) => of,
-            (None, Some(Json::String(name))) => self.named(name, schema, depth),
-            (None, Some(Json::Array(names))) => {
+            self.all(all, depth)
+        } else {
+            match object.get("type") {
+                Some(of) => self.named_any(of, schema, depth),
+                None => Type::Dyn,
+            }
+        };
+        if object.get("nullable") == Some(&Json::Bool(true)) { of.join(&Type::Null) } else { of }
+    }
+
+    /// One name of a type, or a list of names.
+    fn named_any(&mut self, names: &Json, schema: &'s Json, depth: usize) -> Type {
+        match names {
+            Json::String(name) => self.named(name, schema, depth),
+            Json::Array(names) => {
                 let names = names.iter().filter_map(Json::as_str);
                 let types: Vec<Type> = names.map(|name| self.named(name, schema, depth)).collect();
                 Type::union(types)
             }
-            (None, _) if object.get("properties").is_some_and(Json::is_object) => {
-                self.object(schema, depth)
-            }
-            (None, _) => Type::Dyn,
-        };
-        if object.get("nullable") == Some(&Json::Bool(true)) { of.join(&Type::Null) } else { of }
+            _ => Type::Dyn,
+        }
     }
 
     fn named(&mut self, name: &str, schema: &'s Json, depth: usize) -> Type {
@@ -88,10 +109,12 @@ impl<'s> Reader<'s> {
         for (name, schema) in properties.into_iter().flatten() {
             fields.insert(name.clone(), self.of(schema, depth + 1));
         }
-        let others = ["patternProperties", "if", "dependentSchemas", "$dynamicRef"];
         let rest = match schema.get("additionalProperties") {
-            _ if others.iter().any(|keyword| schema.get(keyword).is_some()) => Rest::Of(Type::Dyn),
+            _ if schema.get("patternProperties").is_some() => Rest::Of(Type::Dyn),
             Some(Json::Bool(false)) => Rest::Closed,
+            _ if COMBINED.iter().any(|keyword| schema.get(keyword).is_some()) => {
+                Rest::Of(Type::Dyn)
+            }
             Some(Json::Object(_)) => Rest::Of(
                 schema
                     .get("additionalProperties")
@@ -107,13 +130,12 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// All of several: the one that says something. Objects have the fields of each, and
-    /// perhaps others.
-    fn all(&mut self, all: &'s [Json], more: bool, depth: usize) -> Type {
+    /// All of several: if only one says something, that.
+    fn all(&mut self, all: &'s [Json], depth: usize) -> Type {
         let types: Vec<Type> = all.iter().map(|schema| self.of(schema, depth + 1)).collect();
         let mut known = types.into_iter().filter(|of| *of != Type::Dyn);
         match (known.next(), known.next()) {
-            (Some(only), None) if !more => only,
+            (Some(only), None) => only,
             _ => Type::Dyn,
         }
     }

@@ -67,6 +67,25 @@ fn the_deepest_that_is_accepted_is_evaluated_on_a_small_stack() {
             format!("{}1{}", "optional.of(".repeat(half), ")".repeat(half)),
         ] {
             assert_eq!(kind(&text), Ok(()), "{text}");
+            let expr = Expr::parse(&text).unwrap();
+            let types = std::collections::HashMap::<String, windlass_expr::Type>::new();
+            drop(expr.infer(&types));
+            assert_eq!(expr.references().count(), 0);
+        }
+        // The deepest value that a reader of JSON accepts.
+        let deep = format!("{}1{}", "[".repeat(120), "]".repeat(120));
+        let scope = json!({"v": serde_json::from_str::<serde_json::Value>(&deep).unwrap()});
+        let scope = scope.as_object().unwrap();
+        for text in [
+            "v",
+            "v == v",
+            "v.flatten(1000)",
+            "'%s'.format([v])",
+            "json(v)",
+            "parseJson(json(v))",
+            "[v].distinct()[0]",
+        ] {
+            Expr::parse(text).unwrap().evaluate(scope, &mut Meter::default()).unwrap();
         }
     };
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();

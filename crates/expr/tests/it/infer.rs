@@ -156,6 +156,59 @@ fn what_cannot_fit_is_an_error() {
 }
 
 #[test]
+fn what_a_schema_leaves_open_is_not_known() {
+    let check = |schema: serde_json::Value, text: &str| {
+        let types = HashMap::from([("x".to_owned(), Type::from_schema(&schema))]);
+        Expr::parse(text)
+            .unwrap()
+            .infer(&types)
+            .map(|of| of.to_string())
+            .map_err(|error| error.message)
+    };
+    let name = json!({"name": {"type": "string"}});
+    let unknown = || Err("no such key: `names`".to_owned());
+    let known = |of: &str| Ok(of.to_owned());
+    assert_eq!(check(json!({"properties": name}), "x.names"), unknown());
+    assert_eq!(check(json!({"properties": name}), "x.?names"), known("dyn"));
+    assert_eq!(check(json!({"properties": name}), "x.address"), known("dyn"));
+    assert_eq!(
+        check(json!({"properties": name, "additionalProperties": {"type": "integer"}}), "x.names"),
+        known("int")
+    );
+    assert_eq!(
+        check(json!({"properties": name, "patternProperties": {"s$": {}}}), "x.names"),
+        known("dyn")
+    );
+    for more in ["allOf", "anyOf", "oneOf"] {
+        let schema =
+            json!({"type": "object", "properties": name, (more): [{"properties": {"names": {}}}]});
+        assert_eq!(check(schema.clone(), "x.names"), known("dyn"), "{more}");
+        assert_eq!(check(schema, "x.name"), known("string"), "{more}");
+    }
+    let schema = json!({"$ref": "#/$defs/base", "$defs": {"base": {"properties": name}}});
+    assert_eq!(check(schema, "x.names"), unknown());
+    let schema = json!({"$ref": "#/$defs/base", "properties": {"names": {}}, "$defs": {"base": {"properties": name}}});
+    assert_eq!(check(schema, "x.name"), known("dyn"));
+    let schema = json!({"anyOf": [{"type": "null"}, {"properties": name}]});
+    assert_eq!(check(schema.clone(), "x.name"), known("string"));
+    assert_eq!(check(schema, "x.names"), unknown());
+    let schema = json!({"oneOf": [{"properties": {"a": {"type": "string"}}, "additionalProperties": false}, {"properties": name, "additionalProperties": false}]});
+    assert_eq!(check(schema.clone(), "x.a"), known("dyn"));
+    assert_eq!(check(schema, "x.b"), Err("no such key: `b`, the map has `a`, `name`".to_owned()));
+    assert_eq!(
+        check(json!({"allOf": [{"properties": name}, {"required": ["name"]}]}), "x.name"),
+        known("string")
+    );
+    assert_eq!(check(json!(true), "x.y.z"), known("dyn"));
+    assert_eq!(
+        check(json!({"type": "array", "items": [{"type": "string"}]}), "x[0]"),
+        known("dyn")
+    );
+    assert_eq!(check(json!({"type": "string", "nullable": true}), "x"), known("string | null"));
+    assert_eq!(check(json!({"$ref": "#/nowhere"}), "x.y"), known("dyn"));
+}
+
+#[test]
 fn errors_have_places() {
     let error = Text::parse("äb ${1 + ticket.nam}").unwrap().infer(&types()).unwrap_err();
     assert_eq!(error.at, 10..20);
