@@ -153,10 +153,12 @@ fn dot_of(graph: &Graph, prefix: &str, depth: usize, states: &States, text: &mut
         let blocks: Vec<&Graph> = node.step.blocks();
         let shown = label(node);
         if blocks.is_empty() {
-            let _ = writeln!(text, "{indent}\"{place}\" [label=\"{shown}\", fillcolor=\"{fill}\"];");
+            let _ =
+                writeln!(text, "{indent}\"{place}\" [label=\"{shown}\", fillcolor=\"{fill}\"];");
         } else {
             let _ = writeln!(text, "{indent}subgraph \"cluster_{place}\" {{");
-            let _ = writeln!(text, "{indent}  label=\"{shown}\"; style=filled; fillcolor=\"{fill}\";");
+            let _ =
+                writeln!(text, "{indent}  label=\"{shown}\"; style=filled; fillcolor=\"{fill}\";");
             let _ = writeln!(text, "{indent}  \"{place}\" [shape=point, label=\"\"];");
             for block in blocks {
                 dot_of(block, &format!("{place}."), depth + 1, states, text);

@@ -148,7 +148,11 @@ fn after_help() -> String {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: WorkflowArgs, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    args: WorkflowArgs,
+    settings: &Settings,
+    screen: Screen,
+) -> Result<Exit, Failure> {
     let command = args.command.unwrap_or(WorkflowCommand::List);
     if let WorkflowCommand::List = command {
         return list(settings, screen);
@@ -406,9 +410,11 @@ impl House<'_> {
             }
             _ => match self.runs.show(&self.own, &args.name).await? {
                 Some(view) => (self.runs.definition(&view.head).await?, States::of(&view)),
-                None => return Err(find(&self.engine, &args.name).err().unwrap_or_else(|| {
-                    Failure::new(Exit::NotFound, format!("there is no `{}`", args.name))
-                })),
+                None => {
+                    return Err(find(&self.engine, &args.name).err().unwrap_or_else(|| {
+                        Failure::new(Exit::NotFound, format!("there is no `{}`", args.name))
+                    }));
+                }
             },
         };
         let plan = self.runs.plan(&spec)?;

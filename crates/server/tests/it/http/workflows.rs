@@ -59,7 +59,10 @@ impl Site {
     }
 
     fn post(&self, path: &str) -> String {
-        format!("{{call: http_request, with: {{method: POST, url: \"http://{}/{path}\"}}}}", self.address)
+        format!(
+            "{{call: http_request, with: {{method: POST, url: \"http://{}/{path}\"}}}}",
+            self.address
+        )
     }
 }
 
@@ -122,7 +125,10 @@ fn a_run_waits_for_people_and_signals_and_ends() {
     let answers = format!("/v1/runs/{run}/answers");
     theirs.get(&format!("/v1/runs/{run}")).problem(404, "not_found");
     theirs.post(&answers, &json!({"action": "approve"})).problem(404, "not_found");
-    server.key("default", "viewer").post(&answers, &json!({"action": "approve"})).problem(403, "forbidden");
+    server
+        .key("default", "viewer")
+        .post(&answers, &json!({"action": "approve"}))
+        .problem(403, "forbidden");
     client.post(&answers, &json!({"action": "perhaps"})).problem(400, "invalid_arguments");
     client.post(&answers, &json!({"action": "approve"})).is(200);
     until("it waits for the signal", || {
@@ -147,9 +153,7 @@ fn a_run_is_followed_step_by_step() {
     let body = json!({"input": {"order": "A-1"}});
     let told = server.admin().stream("/v1/workflows/refund/runs", &body).rest();
     let steps: Vec<String> = (told.iter())
-        .filter_map(|sent| {
-            Some(format!("{} {}", sent.name, sent.data.get("step")?.as_str()?))
-        })
+        .filter_map(|sent| Some(format!("{} {}", sent.name, sent.data.get("step")?.as_str()?)))
         .collect();
     for wanted in ["step_started begun", "step_completed begun", "waiting person"] {
         assert!(steps.iter().any(|step| step == wanted), "no {wanted} in {steps:?} {told:?}");
@@ -172,12 +176,18 @@ fn a_killed_server_goes_on_with_its_runs_and_repeats_no_effect() {
     assert_eq!(site.heard(), ["/begun", "/paid"]);
     // One that waits outlives its server, and its definition.
     let run = begin(&client);
-    server.project.write("tools/refund.yaml", "name: refund\nkind: workflow\ndescription: x\nsteps: {a: {set: 1}}\n");
+    server.project.write(
+        "tools/refund.yaml",
+        "name: refund\nkind: workflow\ndescription: x\nsteps: {a: {set: 1}}\n",
+    );
     let server = server.kill_and_start();
     let client = server.admin();
     client.post(&format!("/v1/runs/{run}/answers"), &json!({"action": "reject"})).is(200);
     client
-        .post(&format!("/v1/runs/{run}/signals"), &json!({"name": "settled", "value": {"amount": 1}}))
+        .post(
+            &format!("/v1/runs/{run}/signals"),
+            &json!({"name": "settled", "value": {"amount": 1}}),
+        )
         .is(200);
     status(&client, &run, "succeeded");
     assert_eq!(site.heard()[2..], ["/begun", "/last"]);
@@ -201,7 +211,10 @@ fn another_server_takes_over_the_runs_of_one_that_died() {
     one.kill();
     there.post(&format!("/v1/runs/{run}/answers"), &json!({"action": "approve"})).is(200);
     there
-        .post(&format!("/v1/runs/{run}/signals"), &json!({"name": "settled", "value": {"amount": 1}}))
+        .post(
+            &format!("/v1/runs/{run}/signals"),
+            &json!({"name": "settled", "value": {"amount": 1}}),
+        )
         .is(200);
     status(&there, &run, "succeeded");
     assert_eq!(site.heard(), ["/begun", "/paid", "/last"]);
@@ -222,6 +235,8 @@ fn a_run_is_cancelled_and_repeated() {
     // What it had done is taken over.
     assert_eq!(site.heard(), ["/begun"]);
     client.post("/v1/runs/nothing/cancel", &json!({})).problem(404, "not_found");
-    let late = client.post("/v1/workflows/refund/runs", &json!({"input": {"order": "B"}, "wait": false})).is(202);
+    let late = client
+        .post("/v1/workflows/refund/runs", &json!({"input": {"order": "B"}, "wait": false}))
+        .is(202);
     status(&client, late["run_id"].as_str().unwrap(), "waiting");
 }

@@ -121,7 +121,9 @@ impl JsonSchema for RunEventDoc {
         events.push(("restart", said));
         for name in STEP_EVENTS {
             let step = json!({"event": {"const": name}, "run": text(), "step": text()});
-            events.push((name, all(&step)));
+            let mut step = all(&step);
+            step.insert("additionalProperties".to_owned(), true.into());
+            events.push((name, step));
         }
         events.push(("result", generator.subschema_for::<RunDoc>()));
         sent(&events)
