@@ -32,6 +32,9 @@ pub struct RunChange {
     pub run: Arc<str>,
 }
 
+/// A run and its tenant.
+pub type RunKey = (TenantId, Arc<str>);
+
 /// A page of runs: those after an id, and at most so many.
 #[derive(Clone, Debug)]
 pub struct RunPage<'a> {
@@ -126,7 +129,7 @@ pub trait RunStore: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Vec<RunHead>, Error>>;
 
     /// Tenants and ids of all runs that have not ended.
-    fn open(&self) -> BoxFuture<'_, Result<Vec<(TenantId, Arc<str>)>, Error>>;
+    fn open(&self) -> BoxFuture<'_, Result<Vec<RunKey>, Error>>;
 
     /// Changes of runs by this and other processes.
     fn changes(&self) -> broadcast::Receiver<RunChange>;
@@ -366,7 +369,7 @@ impl RunStore for MemoryRuns {
         }))
     }
 
-    fn open(&self) -> BoxFuture<'_, Result<Vec<(TenantId, Arc<str>)>, Error>> {
+    fn open(&self) -> BoxFuture<'_, Result<Vec<RunKey>, Error>> {
         let kept = self.shared.kept.lock();
         let open = kept.iter().flat_map(|(tenant, own)| {
             let runs = own.runs.iter().filter(|(_, kept)| !kept.run.head.status.has_ended());

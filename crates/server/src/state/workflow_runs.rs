@@ -22,7 +22,7 @@ use tokio::sync::{OnceCell, broadcast};
 use windlass::{BoxFuture, CallId, Error, ErrorKind, TenantId};
 use windlass_store::{Documents, Expect, KEEP_RUNS, Put};
 use windlass_workflow::log::{Entry, Message, RunHead};
-use windlass_workflow::store::{RunChange, RunPage, RunStore, StoredRun, taken_over};
+use windlass_workflow::store::{RunChange, RunKey, RunPage, RunStore, StoredRun, taken_over};
 
 const RUNS: &str = "workflow_runs";
 const LOG: &str = "workflow_log";
@@ -46,7 +46,7 @@ pub(crate) struct StoredWorkflowRuns {
     changes: broadcast::Sender<RunChange>,
     /// Set when this process has said that it lives.
     beating: OnceCell<()>,
-    known: Mutex<HashSet<(TenantId, Arc<str>)>>,
+    known: Mutex<HashSet<RunKey>>,
 }
 
 impl StoredWorkflowRuns {
@@ -326,7 +326,7 @@ impl RunStore for StoredWorkflowRuns {
         })
     }
 
-    fn open(&self) -> BoxFuture<'_, Result<Vec<(TenantId, Arc<str>)>, Error>> {
+    fn open(&self) -> BoxFuture<'_, Result<Vec<RunKey>, Error>> {
         Box::pin(async move {
             let names = self.documents.names(OPEN).await?;
             Ok(names.into_iter().map(|(tenant, run)| (tenant, run.into())).collect())

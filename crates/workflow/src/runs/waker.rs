@@ -8,10 +8,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
-use windlass::{Error, ErrorKind, TenantId};
+use windlass::{Error, ErrorKind};
 
 use super::Runs;
 use crate::log::{Recipient, RunHead, RunStatus, Wait};
+use crate::store::RunKey;
 
 /// How many runs are gone on with at once; each holds a slot of the engine only
 /// while it runs a tool.
@@ -22,8 +23,6 @@ const SWEEP: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_secs(2);
 /// How long a run whose drive could not begin is left alone.
 const AGAIN: Duration = Duration::from_secs(5);
-
-type RunKey = (TenantId, Arc<str>);
 
 /// When which run goes on.
 #[derive(Default)]

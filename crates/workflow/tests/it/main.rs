@@ -1,5 +1,12 @@
 //! Workflows as tools of an engine.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failure here should stop the run"
+)]
+
 mod durable;
 mod native;
 mod setup;
