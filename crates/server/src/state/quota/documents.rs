@@ -337,6 +337,10 @@ impl Documents for CheckedDocuments {
         self.inner.event_range()
     }
 
+    fn forgotten_events<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<u64, Error>> {
+        self.inner.forgotten_events(tenant)
+    }
+
     fn new_events(&self) -> watch::Receiver<u64> {
         self.inner.new_events()
     }
