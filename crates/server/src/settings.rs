@@ -18,12 +18,14 @@ mod raw;
 mod server;
 mod table;
 mod telemetry;
+mod tenant_quotas;
 mod value;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 
-use windlass::{ApprovalRules, Lang, WatchOptions};
+use windlass::{ApprovalRules, Lang, TenantId, WatchOptions};
 use windlass_executors::model::ModelSettings;
 
 use crate::cli::exit::Failure;
@@ -81,6 +83,8 @@ pub(crate) struct Settings {
     pub(crate) approvals: ApprovalRules,
     /// Quotas of tenants and keys.
     pub(crate) quotas: QuotaSettings,
+    /// Those of single tenants instead.
+    pub(crate) tenant_quotas: BTreeMap<TenantId, QuotaSettings>,
     /// Whether the program that embeds this brings engine settings and tools of
     /// its own, in place of those of a project.
     pub(crate) embedded: Option<Embedded>,
@@ -149,6 +153,7 @@ impl Settings {
         let effective = effective::all(&layers);
         let tools = tools_folders(&layers)?;
         let Layers { raw, warnings, .. } = layers;
+        let tenant_quotas = raw.tenant_quotas.resolve(&raw.quotas);
         Ok(Self {
             tools,
             database: raw.database.unwrap_or(DatabaseLocation::Memory),
@@ -157,7 +162,7 @@ impl Settings {
                 interval: raw.reload_interval,
                 notify: raw.watch_for_changes,
             }),
-            engine: with_quotas(raw.engine, &raw.quotas),
+            engine: with_quotas(raw.engine, &raw.quotas, &tenant_quotas),
             server: ServerSettings::resolve(raw.server)?,
             outbound: raw.outbound,
             records: raw.records,
@@ -168,6 +173,7 @@ impl Settings {
             search: raw.search,
             approvals: raw.approvals,
             quotas: raw.quotas,
+            tenant_quotas,
             embedded,
             effective,
             warnings,
@@ -203,8 +209,11 @@ impl Settings {
 fn with_quotas(
     mut engine: windlass::EngineSettings,
     quotas: &QuotaSettings,
+    tenants: &BTreeMap<TenantId, QuotaSettings>,
 ) -> windlass::EngineSettings {
     engine.quotas = quotas.calls();
+    let of = |(tenant, own): (&TenantId, &QuotaSettings)| (tenant.clone(), own.calls());
+    engine.tenant_quotas = tenants.iter().map(of).collect();
     engine
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use windlass::{ApprovalRules, Lang, WatchOptions};
 use windlass_executors::model::ModelSettings;
 
+use super::tenant_quotas::TenantOverrides;
 use super::{DatabaseLocation, LogSettings, OutboundSettings, TelemetrySettings};
 use crate::http::HttpSettings;
 use crate::state::quota::QuotaSettings;
@@ -33,6 +34,7 @@ pub(super) struct Raw {
     pub(super) search: SearchSettings,
     pub(super) approvals: ApprovalRules,
     pub(super) quotas: QuotaSettings,
+    pub(super) tenant_quotas: TenantOverrides,
 }
 
 /// How tools are found.
@@ -97,6 +99,7 @@ impl Default for Raw {
             search: SearchSettings::default(),
             approvals: ApprovalRules::default(),
             quotas: QuotaSettings::default(),
+            tenant_quotas: TenantOverrides::default(),
         }
     }
 }
