@@ -10,12 +10,12 @@ use crate::run::{must, once, root};
 /// npm packages. Node itself is one of them: the suite needs a newer one than many
 /// machines have.
 const NPM: [&str; 12] = [
-    "node@22",
+    "node@22.23.3",
     "@modelcontextprotocol/conformance@0.2.0-alpha.12",
-    "@modelcontextprotocol/inspector@2",
-    "@modelcontextprotocol/server-everything",
-    "@modelcontextprotocol/server-filesystem",
-    "@modelcontextprotocol/server-memory",
+    "@modelcontextprotocol/inspector@2.12.0",
+    "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server-memory@2026.8.31",
     "@modelcontextprotocol/server-sequential-thinking@2026.8.31",
     "mcp-hello-world@1.1.2",
     "mcp-server-commands@0.5.0",
@@ -24,7 +24,8 @@ const NPM: [&str; 12] = [
     "@modelcontextprotocol/sdk@1.32.2",
 ];
 /// PyPI packages. The last one installs the ones below.
-const PYPI: [&str; 4] = ["mcp-server-time", "mcp-server-git", "fastmcp", "uv==0.13.8"];
+const PYPI: [&str; 4] =
+    ["mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "fastmcp==4.1.2", "uv==0.13.8"];
 /// PyPI packages in virtual environments of their own, as `uvx` makes them: servers, and
 /// client libraries. Some need the first major version of the SDK without declaring it.
 const APART: [(&str, &[&str]); 16] = [

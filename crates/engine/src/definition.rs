@@ -12,7 +12,7 @@
 //! | identity | `identity` | `identity` |
 //! | JSON Schema: Anthropic, OpenAI, Gemini, MCP | `input_schema`, `inputSchema`, `type: function`, `functionDeclarations`, or `parameters` is a mapping | `json_schema` |
 //! | a provider | `identity` without parameters and description, credentials, or `mcp` | [`provider`](ProviderSpec) |
-//! | servers of tools | `mcpServers` | [`mcp_server`](McpServer) |
+//! | servers of tools | `mcpServers`, or `servers` as a mapping | [`mcp_server`](McpServer) |
 //! | prompts and resources | `prompts` or `resources` | [`library`](LibrarySpec) |
 //!
 //! A file may hold one tool, a list of tools, `{tools: [...]}`, or several YAML

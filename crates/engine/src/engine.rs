@@ -64,8 +64,7 @@ pub(crate) struct EngineInner {
     library: Library,
     groups: Groups,
     running: Arc<RunningCalls>,
-    /// `None` if no quotas are set.
-    quotas: Option<QuotaCounters>,
+    quotas: QuotaCounters,
     upstreams: Upstreams,
     cache: ResultCache,
     activated: ActivatedTools,

@@ -93,6 +93,8 @@ mod agent;
 pub mod definition;
 
 mod error;
+mod fair_map;
+mod fair_ring;
 mod shards;
 mod value;
 
@@ -110,6 +112,8 @@ pub use call::{Call, CallRequest, CallResult, ResultView};
 pub use definition::load::{FolderWatch, LoadReport, WatchOptions};
 pub use engine::{Batch, Engine, EngineBuilder, EngineSettings};
 pub use error::{Error, ErrorKind, KindInfo, SettingFlaw, Violation};
+pub use fair_map::FairMap;
+pub use fair_ring::{FairRing, fair_level};
 pub use hook::Hook;
 pub use journal::event::{
     CallInfo, Emitter, Event, EventBody, EventSubject, QueueEvent, Subscription,
@@ -120,8 +124,9 @@ pub use journal::record::{
     RecordedError, Statistics, Status, Summary, ToolStatistics, rate,
 };
 pub use schedule::{
-    BreakerSettings, BucketMetrics, CallQuota, CallQuotas, LimitMetrics, LimitSettings, QuotaScope,
-    QuotaUse, RetryBudget, RetryPolicy, Strategy, TenantLoad, UnderWay,
+    BreakerSettings, BucketMetrics, CallQuota, CallQuotas, FairSlot, FairSlots, LimitMetrics,
+    LimitSettings, QuotaScope, QuotaUse, RetryBudget, RetryPolicy, Strategy, TENANT_SHARE,
+    TenantLoad, UnderWay,
 };
 pub use schemars::{self, JsonSchema};
 pub use tokio_util::sync::CancellationToken;

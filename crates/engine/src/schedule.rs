@@ -2,6 +2,7 @@
 //! circuit breakers.
 
 mod access;
+mod fair_slots;
 mod limits;
 mod plan;
 mod quota;
@@ -10,6 +11,7 @@ mod running;
 mod slot;
 mod upstream;
 
+pub use fair_slots::{FairSlot, FairSlots, TENANT_SHARE};
 pub use limits::{BucketMetrics, LimitMetrics, LimitSettings, Strategy, TenantLoad};
 pub(crate) use limits::{Demand, Permit, SlotPool, TicketCell};
 pub(crate) use plan::{Access, BatchPlan};

@@ -12,7 +12,6 @@ pub(crate) mod registry;
 mod schema;
 pub(crate) mod search;
 pub(crate) mod search_tool;
-pub(crate) mod session_shares;
 mod spec;
 
 use std::borrow::Cow;

@@ -87,7 +87,8 @@ impl Executor for Builtin {
             }
             Handler::Pure(handler) => {
                 let arguments = call.arguments().clone();
-                Box::pin(run_blocking(move || handler(&Arguments::new(&arguments))))
+                let tenant = &call.caller().tenant;
+                Box::pin(run_blocking(tenant, move || handler(&Arguments::new(&arguments))))
             }
         }
     }

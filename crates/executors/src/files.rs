@@ -86,7 +86,7 @@ impl Executor for FileTool {
         }
         let (settings, run, arguments) =
             (self.settings.clone(), self.run, call.arguments().clone());
-        Box::pin(run_blocking(move || run(&open(&settings)?, &arguments)))
+        Box::pin(run_blocking(&call.caller().tenant, move || run(&open(&settings)?, &arguments)))
     }
 }
 

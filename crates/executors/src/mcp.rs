@@ -34,6 +34,7 @@ mod handler;
 mod handshake;
 mod http;
 mod in_flight;
+mod inputs;
 mod keeper;
 mod list;
 mod logins;

@@ -132,7 +132,7 @@ impl SqlQuery {
             until: call.deadline().min(Instant::now() + MAX_TIME),
         };
         let found = match self.database(call)? {
-            Database::Sqlite(path) => lite::ask(path, question).await?,
+            Database::Sqlite(path) => lite::ask(&call.caller().tenant, path, question).await?,
             Database::Postgres { address, guarded } => {
                 let guard = guarded.then_some(&self.shared.outbound);
                 pg::ask(&address, guard, &question).await?

@@ -153,7 +153,10 @@ fn body(function: &ToolFunction) -> TokenStream {
         RunMode::Blocking => {
             let share =
                 function.takes_self.then(|| quote!(let __this = ::std::sync::Arc::clone(&self.0);));
-            quote!(#share #private::run_blocking(move || #converted).await)
+            quote! {
+                #share
+                #private::run_blocking(&__call.caller().tenant, move || #converted).await
+            }
         }
     };
     quote!(#parse #(#extract)* #result)

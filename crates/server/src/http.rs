@@ -11,6 +11,7 @@ mod broker;
 mod cluster;
 mod document;
 mod front;
+pub(crate) mod key_quotas;
 mod metrics;
 mod readiness;
 mod routes;
@@ -73,6 +74,7 @@ pub(crate) fn front(app: &Arc<App>) -> Ingress {
 /// What has to be there before the first request.
 pub(crate) async fn prepare(app: &Arc<App>) -> Result<(), Error> {
     registrations::load_all(app).await?;
+    key_quotas::read_all(app).await?;
     app.approvals.read_rules().await?;
     app.approvals.look(&app.engine).await?;
     let (approvals, engine, stop) =
@@ -98,11 +100,13 @@ pub(crate) async fn follow(
 
 /// Does what other servers did, and what they ask for.
 pub(crate) async fn heed(app: &App, change: &Change) {
+    // First: whoever listens waits until its events are kept.
+    app.events.changed(change).await;
     let cancelled = cancel::changed(app, change).await;
     let kept = registrations::changed(app, change).await;
     let rules = app.approvals.changed(change).await;
-    if let Err(error) = cancelled.and(kept).and(rules) {
+    let quotas = key_quotas::changed(app, change).await;
+    if let Err(error) = cancelled.and(kept).and(rules).and(quotas) {
         tracing::warn!(%error, "a change of another server could not be read");
     }
-    app.events.changed(change).await;
 }

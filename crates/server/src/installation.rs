@@ -132,7 +132,10 @@ impl<'s> Installation<'s> {
             let Settings { database, records, .. } = self.settings;
             let opened: Arc<dyn Documents> = match database {
                 _ if self.is_missing() => Arc::new(MemoryDocuments::new()),
-                DatabaseLocation::Memory => Arc::new(MemoryDocuments::new()),
+                DatabaseLocation::Memory => {
+                    let most = at_most(records.keep_events, MemoryDocuments::EVENTS);
+                    Arc::new(MemoryDocuments::with_events(most))
+                }
                 DatabaseLocation::File(path) => {
                     Arc::new(SqliteDocuments::open_with(path, options(records))?)
                 }
@@ -191,7 +194,10 @@ impl<'s> Installation<'s> {
         let Settings { database, records, .. } = self.settings;
         Ok(match database {
             _ if self.is_missing() => Records::Memory(MemoryStore::new()),
-            DatabaseLocation::Memory => Records::Memory(MemoryStore::new()),
+            DatabaseLocation::Memory => {
+                let most = at_most(records.keep, MemoryStore::RECORDS);
+                Records::Memory(MemoryStore::with_capacity(most))
+            }
             DatabaseLocation::File(path) => {
                 Records::File(SqliteStore::open_with(path, options(records))?)
             }
@@ -328,6 +334,11 @@ impl<'s> Installation<'s> {
 /// by value, would be a tenth of the time of a command.
 fn keep_to_the_end(engine: &Engine) {
     std::mem::forget(engine.registry().list());
+}
+
+/// What is kept in memory: no more than fits there.
+fn at_most(wanted: u64, most: usize) -> usize {
+    usize::try_from(wanted).map_or(most, |wanted| wanted.min(most))
 }
 
 /// How a file is opened, with as much of the past as was set.

@@ -18,12 +18,14 @@ mod raw;
 mod server;
 mod table;
 mod telemetry;
+mod tenant_quotas;
 mod value;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 
-use windlass::{ApprovalRules, Lang, WatchOptions};
+use windlass::{ApprovalRules, Lang, TenantId, WatchOptions};
 use windlass_executors::model::ModelSettings;
 use windlass_workflow::RunLimits;
 
@@ -84,6 +86,8 @@ pub(crate) struct Settings {
     pub(crate) quotas: QuotaSettings,
     /// What workflows and their runs may use.
     pub(crate) workflows: RunLimits,
+    /// Those of single tenants instead.
+    pub(crate) tenant_quotas: BTreeMap<TenantId, QuotaSettings>,
     /// Whether the program that embeds this brings engine settings and tools of
     /// its own, in place of those of a project.
     pub(crate) embedded: Option<Embedded>,
@@ -152,6 +156,7 @@ impl Settings {
         let effective = effective::all(&layers);
         let tools = tools_folders(&layers)?;
         let Layers { raw, warnings, .. } = layers;
+        let tenant_quotas = raw.tenant_quotas.resolve(&raw.quotas);
         Ok(Self {
             tools,
             database: raw.database.unwrap_or(DatabaseLocation::Memory),
@@ -160,7 +165,7 @@ impl Settings {
                 interval: raw.reload_interval,
                 notify: raw.watch_for_changes,
             }),
-            engine: with_quotas(raw.engine, &raw.quotas),
+            engine: with_quotas(raw.engine, &raw.quotas, &tenant_quotas),
             server: ServerSettings::resolve(raw.server)?,
             outbound: raw.outbound,
             records: raw.records,
@@ -172,6 +177,7 @@ impl Settings {
             approvals: raw.approvals,
             quotas: raw.quotas,
             workflows: raw.workflows,
+            tenant_quotas,
             embedded,
             effective,
             warnings,
@@ -207,8 +213,11 @@ impl Settings {
 fn with_quotas(
     mut engine: windlass::EngineSettings,
     quotas: &QuotaSettings,
+    tenants: &BTreeMap<TenantId, QuotaSettings>,
 ) -> windlass::EngineSettings {
     engine.quotas = quotas.calls();
+    let of = |(tenant, own): (&TenantId, &QuotaSettings)| (tenant.clone(), own.calls());
+    engine.tenant_quotas = tenants.iter().map(of).collect();
     engine
 }
 

@@ -6,6 +6,7 @@
 //! unnoticed, and every change is broadcast to subscribers.
 
 mod check;
+mod event_count;
 mod memory;
 mod news;
 
@@ -20,6 +21,7 @@ pub use memory::MemoryDocuments;
 #[cfg(feature = "postgres")]
 pub(crate) use check::can_be_kept;
 pub(crate) use check::check;
+pub(crate) use event_count::{EventCount, EventSurplus};
 pub(crate) use news::{News, Origin};
 
 /// Page size of reads.
@@ -241,6 +243,10 @@ pub trait Documents: Send + Sync + 'static {
 
     /// Positions of the oldest and the newest event; zeroes if there is none.
     fn event_range(&self) -> BoxFuture<'_, Result<(u64, u64), Error>>;
+
+    /// Position of the last event of a tenant that was deleted, because there were too
+    /// many; zero if none was.
+    fn forgotten_events<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<u64, Error>>;
 
     /// Notified of new events, by this or another server.
     fn new_events(&self) -> tokio::sync::watch::Receiver<u64>;

@@ -189,7 +189,7 @@ impl Database for PostgresDatabase {
             // Not an id that any owner here could have.
             let Ok(other) = owner.as_str().parse::<i32>() else { return Ok(true) };
             let question = async |client: Arc<_>| owners::is_gone(&client, other).await;
-            self.readers.ask("look for a process", question).await
+            self.readers.ask("look for a process", None, question).await
         })
     }
 
@@ -199,7 +199,7 @@ impl Database for PostgresDatabase {
         id: CallId,
     ) -> BoxFuture<'a, Result<Option<CallRecord>, Error>> {
         let question = async move |client: Arc<_>| read::get(&client, tenant, id).await;
-        Box::pin(self.readers.ask("read a record", question))
+        Box::pin(self.readers.ask("read a record", Some(tenant), question))
     }
 
     fn page<'a>(
@@ -209,7 +209,7 @@ impl Database for PostgresDatabase {
         page: PageRequest,
     ) -> BoxFuture<'a, Result<RecordPage, Error>> {
         let question = async move |client: Arc<_>| read::page(&client, tenant, filter, page).await;
-        Box::pin(self.readers.ask("read records", question))
+        Box::pin(self.readers.ask("read records", Some(tenant), question))
     }
 
     fn summary<'a>(
@@ -219,12 +219,12 @@ impl Database for PostgresDatabase {
     ) -> BoxFuture<'a, Result<Summary, Error>> {
         let question =
             async move |client: Arc<_>| read::summary(&client, tenant, conversation).await;
-        Box::pin(self.readers.ask("sum up a conversation", question))
+        Box::pin(self.readers.ask("sum up a conversation", Some(tenant), question))
     }
 
     fn statistics<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Statistics, Error>> {
         let question = async move |client: Arc<_>| read::statistics(&client, tenant).await;
-        Box::pin(self.readers.ask("read statistics", question))
+        Box::pin(self.readers.ask("read statistics", Some(tenant), question))
     }
 
     fn read_output<'a>(
@@ -236,6 +236,6 @@ impl Database for PostgresDatabase {
     ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>> {
         let question =
             async move |client: Arc<_>| outputs::read(&client, tenant, id, offset, limit).await;
-        Box::pin(self.readers.ask("read an output", question))
+        Box::pin(self.readers.ask("read an output", Some(tenant), question))
     }
 }

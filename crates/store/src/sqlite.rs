@@ -165,8 +165,8 @@ impl Database for SqliteFile {
         tenant: &'a TenantId,
         id: CallId,
     ) -> BoxFuture<'a, Result<Option<CallRecord>, Error>> {
-        let tenant = tenant.clone();
-        Box::pin(self.readers.ask("read a record", move |db| read::get(db, &tenant, id)))
+        let own = tenant.clone();
+        Box::pin(self.readers.ask("read a record", Some(tenant), move |db| read::get(db, &own, id)))
     }
 
     fn page<'a>(
@@ -175,9 +175,9 @@ impl Database for SqliteFile {
         filter: &'a RecordFilter,
         page: PageRequest,
     ) -> BoxFuture<'a, Result<RecordPage, Error>> {
-        let (tenant, filter) = (tenant.clone(), filter.clone());
-        let question = move |db: &_| read::page(db, &tenant, &filter, page);
-        Box::pin(self.readers.ask("read records", question))
+        let (own, filter) = (tenant.clone(), filter.clone());
+        let question = move |db: &_| read::page(db, &own, &filter, page);
+        Box::pin(self.readers.ask("read records", Some(tenant), question))
     }
 
     fn summary<'a>(
@@ -185,14 +185,16 @@ impl Database for SqliteFile {
         tenant: &'a TenantId,
         conversation: &'a str,
     ) -> BoxFuture<'a, Result<Summary, Error>> {
-        let (tenant, conversation) = (tenant.clone(), conversation.to_owned());
-        let question = move |db: &_| read::summary(db, &tenant, &conversation);
-        Box::pin(self.readers.ask("sum up a conversation", question))
+        let (own, conversation) = (tenant.clone(), conversation.to_owned());
+        let question = move |db: &_| read::summary(db, &own, &conversation);
+        Box::pin(self.readers.ask("sum up a conversation", Some(tenant), question))
     }
 
     fn statistics<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Statistics, Error>> {
-        let tenant = tenant.clone();
-        Box::pin(self.readers.ask("read statistics", move |db| read::statistics(db, &tenant)))
+        let own = tenant.clone();
+        Box::pin(
+            self.readers.ask("read statistics", Some(tenant), move |db| read::statistics(db, &own)),
+        )
     }
 
     fn read_output<'a>(
@@ -202,8 +204,8 @@ impl Database for SqliteFile {
         offset: u64,
         limit: u64,
     ) -> BoxFuture<'a, Result<Option<OutputPart>, Error>> {
-        let tenant = tenant.clone();
-        let question = move |db: &_| outputs::read(db, &tenant, id, offset, limit);
-        Box::pin(self.readers.ask("read an output", question))
+        let own = tenant.clone();
+        let question = move |db: &_| outputs::read(db, &own, id, offset, limit);
+        Box::pin(self.readers.ask("read an output", Some(tenant), question))
     }
 }

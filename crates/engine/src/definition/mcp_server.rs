@@ -1,5 +1,6 @@
-//! Definitions of MCP servers: in a provider's file, or in the `mcpServers`
-//! format of Claude Desktop, Claude Code and Cursor.
+//! Definitions of MCP servers: in a provider's file, in the `mcpServers` format
+//! of Claude Desktop, Claude Code and Cursor, or in the `servers` format of VS
+//! Code, whose `inputs` become credentials.
 //!
 //! Other programs have more keys, and names that no tool can have. In their
 //! format that is only worth a note, and a faulty server does not affect the
@@ -12,9 +13,10 @@ use std::fmt;
 use std::time::Duration;
 
 use super::node::{MapEntry, Node, NodeValue};
-use super::provider::ProviderSpec;
+use super::provider::{CredentialField, CredentialKind, ProviderSpec};
 use super::reader::{self, FaultReport, MapFields};
 use crate::value::name::ToolName;
+use crate::value::text::Text;
 
 /// An MCP server, and how far it is trusted.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +49,31 @@ pub struct McpServer {
     pub one_at_a_time: bool,
     /// Whether it is disabled.
     pub disabled: bool,
+    /// The inputs that its settings refer to as `${input:NAME}`: fields of the
+    /// credential of its provider.
+    pub inputs: Vec<CredentialField>,
+}
+
+impl McpServer {
+    /// The names of the inputs that its settings refer to, in order.
+    fn wanted_inputs(&self) -> Vec<&str> {
+        let texts: Vec<&String> = match &self.transport {
+            McpTransport::Command { command, args, env, cwd } => {
+                [command].into_iter().chain(args).chain(env.values()).chain(cwd).collect()
+            }
+            McpTransport::Url { url, headers } => {
+                [url].into_iter().chain(headers.values()).collect()
+            }
+        };
+        let parts = texts.into_iter().flat_map(|text| text.split("${input:").skip(1));
+        let mut names: Vec<&str> = Vec::new();
+        for (name, _) in parts.filter_map(|part| part.split_once('}')) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
 }
 
 /// Transport of an MCP server.
@@ -144,20 +171,31 @@ const FOREIGN: [&str; 15] = [
     "version",
 ];
 
-/// Whether a document is in the `mcpServers` format.
+/// Whether a document is in the `mcpServers` format, or in that of VS Code.
 pub(super) fn is_list(node: &Node) -> bool {
-    node.has("mcpServers")
+    list_of(node).is_some()
 }
 
-/// Reads `mcpServers`: each server becomes a provider of its name.
+/// The mapping of servers, its key, and what stands beside it. The settings of VS
+/// Code have theirs under `mcp`.
+fn list_of(node: &Node) -> Option<(&Node, &'static str, &Node)> {
+    if let Some(servers) = node.get("mcpServers") {
+        return Some((servers, "mcpServers", node));
+    }
+    let outer = node.get("mcp").filter(|_| !node.has("name")).unwrap_or(node);
+    let servers = outer.get("servers")?;
+    matches!(servers.data, NodeValue::Map(_)).then_some((servers, "servers", outer))
+}
+
+/// Reads the servers of a list: each becomes a provider of its name.
 pub(super) fn read_list(node: &Node, report: &mut FaultReport<'_>) -> Vec<ProviderSpec> {
-    let servers = node.get("mcpServers");
-    let Some(Node { data: NodeValue::Map(entries), .. }) = servers else {
-        let at = servers.map_or(node.at, |servers| servers.at);
+    let Some((servers, key, outer)) = list_of(node) else { return Vec::new() };
+    let inputs = outer.get("inputs").map(|inputs| read_inputs(inputs, report)).unwrap_or_default();
+    let Node { data: NodeValue::Map(entries), .. } = servers else {
         report.hinted(
-            at,
-            "`mcpServers` is a mapping of names to servers",
-            "write {\"mcpServers\": {\"NAME\": {\"command\": \"…\"}}}",
+            servers.at,
+            format!("`{key}` is a mapping of names to servers"),
+            format!("write {{\"{key}\": {{\"NAME\": {{\"command\": \"…\"}}}}}}"),
         );
         return Vec::new();
     };
@@ -166,8 +204,9 @@ pub(super) fn read_list(node: &Node, report: &mut FaultReport<'_>) -> Vec<Provid
     for MapEntry { key, at, value } in entries {
         let mut own = report.apart();
         match read_server(value, ServerForm::Shared, &mut own) {
-            Some(server) if own.is_empty() => {
+            Some(mut server) if own.is_empty() => {
                 report.take_over(own);
+                server.inputs = inputs_of(&server, &inputs);
                 let name = fitting_name(key, entries, &read);
                 if name != *key {
                     // The server's name is part of its tools' names
@@ -175,8 +214,9 @@ pub(super) fn read_list(node: &Node, report: &mut FaultReport<'_>) -> Vec<Provid
                     let what = format!("the server `{key}` is called `{name}` here");
                     report.note(*at, what, "use letters, digits and _ - . : in its name");
                 }
+                let credentials = server.inputs.clone();
                 let mcp = Some(Box::new(server));
-                read.push(ProviderSpec { name, mcp, ..ProviderSpec::default() });
+                read.push(ProviderSpec { name, mcp, credentials, ..ProviderSpec::default() });
             }
             _ => left_out.push((key, own)),
         }
@@ -189,6 +229,66 @@ pub(super) fn read_list(node: &Node, report: &mut FaultReport<'_>) -> Vec<Provid
         }
     }
     read
+}
+
+/// The inputs that a server refers to. One that is not declared is a secret.
+fn inputs_of(server: &McpServer, declared: &[CredentialField]) -> Vec<CredentialField> {
+    let of = |name: &str| {
+        let known = declared.iter().find(|input| input.name == name).cloned();
+        known.unwrap_or_else(|| CredentialField {
+            name: name.to_owned(),
+            kind: CredentialKind::SecretInput,
+            required: true,
+            ..CredentialField::default()
+        })
+    };
+    server.wanted_inputs().into_iter().map(of).collect()
+}
+
+/// Reads the `inputs` of VS Code: `promptString`, `pickString`, and `command`, whose
+/// value is prompted for, too, since the editor's commands are not here.
+fn read_inputs(node: &Node, report: &mut FaultReport<'_>) -> Vec<CredentialField> {
+    let NodeValue::List(items) = &node.data else {
+        report.add(node.at, format!("`inputs` is a list, found {}", node.kind_name()));
+        return Vec::new();
+    };
+    items.iter().filter_map(|item| read_input(item, report)).collect()
+}
+
+fn read_input(node: &Node, report: &mut FaultReport<'_>) -> Option<CredentialField> {
+    let mut fields = MapFields::of(node, "an input", report)?;
+    fields.ignore(&["command", "args"]);
+    let name = reader::text(fields.need("id", report)?, "id", report)?;
+    let kind = fields.get("type").and_then(|node| reader::text(node, "type", report));
+    let description =
+        fields.get("description").and_then(|node| reader::text(node, "description", report));
+    let is_secret = fields.get("password").and_then(|node| reader::flag(node, "password", report));
+    let default = fields.get("default").map(Node::to_json).filter(|default| !default.is_null());
+    let options: Vec<String> = match fields.get("options").map(|node| &node.data) {
+        Some(NodeValue::List(items)) => {
+            let value = |item: &Node| item.get("value").unwrap_or(item).to_json();
+            let text = |value: serde_json::Value| value.as_str().map(str::to_owned);
+            items.iter().filter_map(|item| text(value(item))).collect()
+        }
+        _ => Vec::new(),
+    };
+    fields.finish_with_notes(report);
+    let kind = match (kind.as_deref(), options.is_empty()) {
+        (Some("pickString"), false) => CredentialKind::Select,
+        (Some("pickString"), true) => CredentialKind::TextInput,
+        _ if is_secret == Some(false) => CredentialKind::TextInput,
+        (Some("promptString"), _) if is_secret.is_none() => CredentialKind::TextInput,
+        _ => CredentialKind::SecretInput,
+    };
+    Some(CredentialField {
+        name,
+        label: description.map(Text::from),
+        kind,
+        required: default.is_none(),
+        default,
+        options,
+        ..CredentialField::default()
+    })
 }
 
 /// The name of a server: its own if it can be part of a tool's name, else a
@@ -265,6 +365,7 @@ pub(super) fn read_server(
         protocol: protocol.unwrap_or_default(),
         one_at_a_time: one_at_a_time.unwrap_or_default(),
         disabled: disabled.unwrap_or_default() || enabled == Some(false),
+        inputs: Vec::new(),
     })
 }
 

@@ -247,7 +247,10 @@ impl EngineBuilder {
         Ok(Engine(Arc::new_cyclic(|engine| {
             let shared = CallEnvironment { journal, toolkit, limits, engine: Weak::clone(engine) };
             EngineInner {
-                quotas: QuotaCounters::new(self.settings.quotas),
+                quotas: QuotaCounters::new(
+                    self.settings.quotas,
+                    self.settings.tenant_quotas.clone(),
+                ),
                 running: Arc::default(),
                 upstreams,
                 cache: ResultCache::new(self.settings.cache_entries),

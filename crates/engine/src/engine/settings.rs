@@ -1,8 +1,10 @@
 //! Settings of an engine.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::schedule::{BreakerSettings, CallQuotas, LimitSettings, RetryBudget, RetryPolicy};
+use crate::value::name::TenantId;
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -12,6 +14,8 @@ pub struct EngineSettings {
     pub limits: LimitSettings,
     /// Quotas for calls and their cost, by tenant, user, key and tool.
     pub quotas: CallQuotas,
+    /// Quotas of single tenants, instead of `quotas`.
+    pub tenant_quotas: BTreeMap<TenantId, CallQuotas>,
     /// Maximum number of calls of one batch that run concurrently.
     pub max_parallel: usize,
     /// Maximum number of calls in a batch; further ones get an error.
@@ -43,6 +47,7 @@ impl Default for EngineSettings {
         Self {
             limits: LimitSettings::default(),
             quotas: CallQuotas::default(),
+            tenant_quotas: BTreeMap::new(),
             max_parallel: 10,
             max_batch: 50,
             max_depth: 5,

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 
 use super::Engine;
 use crate::call::context::Caller;
+use crate::fair_map::FairMap;
 use crate::tool::groups::Session;
 use crate::tool::search_tool;
-use crate::tool::session_shares::SessionShares;
 use crate::tool::{Exposure, Tool, ToolSpec};
 use crate::value::name::{TenantId, ToolName};
 use crate::value::secret::Secret;
@@ -23,11 +23,11 @@ const KEY_FIELD: &str = "api_key";
 const MAX_ACTIVATED: usize = 1_000;
 
 /// Deferred tools that were activated, per session.
-pub(crate) struct ActivatedTools(Mutex<SessionShares<HashSet<ToolName>>>);
+pub(crate) struct ActivatedTools(Mutex<FairMap<Session, HashSet<ToolName>>>);
 
 impl Default for ActivatedTools {
     fn default() -> Self {
-        Self(Mutex::new(SessionShares::new(MAX_SESSIONS)))
+        Self(Mutex::new(FairMap::new(MAX_SESSIONS)))
     }
 }
 
@@ -51,7 +51,7 @@ impl Engine {
     /// Activates deferred tools in a session.
     pub fn activate<'n>(&self, session: &Session, names: impl Iterator<Item = &'n ToolName>) {
         let mut sessions = self.0.activated.0.lock();
-        let own = sessions.of(session, HashSet::new);
+        let own = sessions.of(session.tenant(), session, HashSet::new);
         for name in names {
             if own.len() < MAX_ACTIVATED {
                 own.insert(name.clone());

@@ -8,8 +8,9 @@
 //! Not to be confused with concurrency: [`super::limits`] decides when a call
 //! runs, quotas decide whether it may.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -38,6 +39,15 @@ pub struct CallQuota {
 }
 
 impl CallQuota {
+    /// This quota, and the other one where it is unset.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            per_minute: self.per_minute.or(other.per_minute),
+            per_day: self.per_day.or(other.per_day),
+            cost_per_day: self.cost_per_day.or(other.cost_per_day),
+        }
+    }
+
     fn is_set(&self) -> bool {
         self.per_minute.is_some() || self.per_day.is_some() || self.cost_per_day.is_some()
     }
@@ -113,7 +123,18 @@ impl QuotaCounter {
 /// Counts calls against their quotas.
 pub(crate) struct QuotaCounters {
     settings: CallQuotas,
-    day: Mutex<DayCounters>,
+    /// Tenants with quotas of their own.
+    tenants: BTreeMap<TenantId, CallQuotas>,
+    /// Whether anything is limited: otherwise nothing is counted.
+    is_set: AtomicBool,
+    state: Mutex<QuotaState>,
+}
+
+#[derive(Default)]
+struct QuotaState {
+    day: DayCounters,
+    /// Keys with quotas of their own.
+    keys: HashMap<Arc<str>, CallQuota>,
 }
 
 #[derive(Default)]
@@ -131,11 +152,37 @@ struct TenantCounters {
 }
 
 impl QuotaCounters {
-    /// `None` if nothing is limited: then nothing is counted.
-    pub(crate) fn new(settings: CallQuotas) -> Option<Self> {
-        let CallQuotas { tenant, user, key, tool } = settings;
-        let is_set = [tenant, user, key, tool].iter().any(CallQuota::is_set);
-        is_set.then(|| Self { settings, day: Mutex::default() })
+    /// Quotas for all tenants, and those of some instead of these.
+    pub(crate) fn new(settings: CallQuotas, tenants: BTreeMap<TenantId, CallQuotas>) -> Self {
+        let is_set = settings.is_set() || tenants.values().any(CallQuotas::is_set);
+        Self { settings, tenants, is_set: is_set.into(), state: Mutex::default() }
+    }
+
+    /// Whether anything is limited.
+    pub(crate) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Relaxed)
+    }
+
+    /// Sets the quota of one key, beside which the quota of all keys is only for what is
+    /// unset; `None` removes it.
+    pub(crate) fn set_key(&self, key: &str, quota: Option<CallQuota>) {
+        let mut state = self.state.lock();
+        match quota {
+            Some(quota) => {
+                self.is_set.store(true, Ordering::Relaxed);
+                state.keys.insert(key.into(), quota);
+            }
+            None => drop(state.keys.remove(key)),
+        }
+    }
+
+    /// The quotas of a call.
+    fn quotas(&self, state: &QuotaState, tenant: &TenantId, key: Option<&Arc<str>>) -> CallQuotas {
+        let mut quotas = *self.tenants.get(tenant).unwrap_or(&self.settings);
+        if let Some(own) = key.and_then(|key| state.keys.get(key)) {
+            quotas.key = own.or(quotas.key);
+        }
+        quotas
     }
 
     /// Counts a call, if all its quotas allow one more.
@@ -155,13 +202,14 @@ impl QuotaCounters {
         key: Option<&Arc<str>>,
         tool: &str,
     ) -> Result<(), Error> {
-        let settings = &self.settings;
-        let mut day = self.day.lock();
+        let mut state = self.state.lock();
+        let quotas = self.quotas(&state, &caller.tenant, key);
+        let day = &mut state.day;
         day.turn(now);
-        day.each(settings, caller, key, tool, |scope, used| {
-            check(scope, &caller.tenant, settings.of(scope), used.now(now), now)
+        day.each(&quotas, caller, key, tool, |scope, used| {
+            check(scope, &caller.tenant, quotas.of(scope), used.now(now), now)
         })?;
-        day.each(settings, caller, key, tool, |_, used| {
+        day.each(&quotas, caller, key, tool, |_, used| {
             used.add(now);
             Ok(())
         })
@@ -169,9 +217,11 @@ impl QuotaCounters {
 
     /// Adds the model cost of a call.
     pub(crate) fn spend(&self, caller: &Caller, key: Option<&Arc<str>>, tool: &str, cost: f64) {
-        let mut day = self.day.lock();
+        let mut state = self.state.lock();
+        let quotas = self.quotas(&state, &caller.tenant, key);
+        let day = &mut state.day;
         day.turn(Timestamp::now().as_second());
-        let _ = day.each(&self.settings, caller, key, tool, |_, used| {
+        let _ = day.each(&quotas, caller, key, tool, |_, used| {
             used.cost += cost;
             Ok(())
         });
@@ -180,7 +230,7 @@ impl QuotaCounters {
     /// Usage of a quota.
     pub(crate) fn used(&self, tenant: &TenantId, scope: QuotaScope<'_>) -> QuotaUse {
         let now = Timestamp::now().as_second();
-        let mut day = self.day.lock();
+        let day = &mut self.state.lock().day;
         day.turn(now);
         let of_tenant = day.tenants.get(tenant);
         let used = match scope {
@@ -194,7 +244,7 @@ impl QuotaCounters {
 
     /// Today's usage per tenant and key in this process.
     pub(crate) fn of_today(&self) -> Vec<(TenantId, Option<Arc<str>>, QuotaUse)> {
-        let mut day = self.day.lock();
+        let day = &mut self.state.lock().day;
         day.turn(Timestamp::now().as_second());
         let own =
             |used: &QuotaCounter| QuotaUse { in_minute: 0, in_day: used.in_day, cost: used.cost };
@@ -208,7 +258,7 @@ impl QuotaCounters {
 
     /// Sets today's usage in other processes.
     pub(crate) fn set_elsewhere(&self, used: &[(TenantId, Option<Arc<str>>, QuotaUse)]) {
-        let mut day = self.day.lock();
+        let day = &mut self.state.lock().day;
         day.turn(Timestamp::now().as_second());
         day.tenants.values_mut().for_each(|own| own.all.elsewhere = (0, 0.0));
         day.keys.values_mut().for_each(|(_, own)| own.elsewhere = (0, 0.0));
@@ -227,6 +277,11 @@ impl QuotaCounters {
 }
 
 impl CallQuotas {
+    fn is_set(&self) -> bool {
+        let Self { tenant, user, key, tool } = self;
+        [tenant, user, key, tool].into_iter().any(CallQuota::is_set)
+    }
+
     fn of(&self, scope: QuotaScope<'_>) -> CallQuota {
         match scope {
             QuotaScope::Tenant => self.tenant,
@@ -330,15 +385,18 @@ mod tests {
         CallQuota { per_minute: Some(most), ..CallQuota::default() }
     }
 
+    fn of_all(quotas: CallQuotas) -> QuotaCounters {
+        QuotaCounters::new(quotas, BTreeMap::new())
+    }
+
     #[test]
     fn each_scope_has_its_own_count_and_a_refused_call_counts_for_none() {
-        let quotas = QuotaCounters::new(CallQuotas {
+        let quotas = of_all(CallQuotas {
             tenant: per_minute(5),
             user: per_minute(2),
             key: per_minute(4),
             tool: per_minute(3),
-        })
-        .unwrap();
+        });
         let take = |user: &str, key: &str, tool: &str| {
             let key: Arc<str> = key.into();
             quotas.take_at(90, &caller("a", Some(user)), Some(&key), tool).map_err(|error| {
@@ -367,8 +425,7 @@ mod tests {
     #[test]
     fn a_day_ends_at_midnight_and_what_others_used_counts() {
         let day = CallQuota { per_day: Some(2), ..CallQuota::default() };
-        let quotas =
-            QuotaCounters::new(CallQuotas { tenant: day, ..CallQuotas::default() }).unwrap();
+        let quotas = of_all(CallQuotas { tenant: day, ..CallQuotas::default() });
         let one = caller("a", None);
         quotas.take_at(DAY - 10, &one, None, "t").unwrap();
         quotas.take_at(DAY - 10, &one, None, "t").unwrap();
@@ -387,7 +444,7 @@ mod tests {
     #[test]
     fn cost_is_counted_when_it_is_known() {
         let day = CallQuota { cost_per_day: Some(1.5), ..CallQuota::default() };
-        let quotas = QuotaCounters::new(CallQuotas { key: day, ..CallQuotas::default() }).unwrap();
+        let quotas = of_all(CallQuotas { key: day, ..CallQuotas::default() });
         let (one, key): (Caller, Arc<str>) = (caller("a", None), "k".into());
         quotas.take(&one, Some(&key), "t").unwrap();
         quotas.spend(&one, Some(&key), "t", 1.0);
@@ -400,14 +457,37 @@ mod tests {
 
     #[test]
     fn names_that_callers_make_up_take_bounded_memory() {
-        let quotas =
-            QuotaCounters::new(CallQuotas { user: per_minute(1_000), ..CallQuotas::default() })
-                .unwrap();
+        let quotas = of_all(CallQuotas { user: per_minute(1_000), ..CallQuotas::default() });
         for user in 0..MAX_NAMES + 500 {
             quotas.take_at(60, &caller("a", Some(&user.to_string())), None, "t").unwrap();
         }
-        let day = quotas.day.lock();
+        let day = &quotas.state.lock().day;
         let users = &day.tenants[&TenantId::new("a")].users;
         assert_eq!((users.len(), users[""].in_minute), (MAX_NAMES + 1, 500));
+    }
+
+    #[test]
+    fn one_tenant_and_one_key_have_quotas_of_their_own() {
+        let all = CallQuotas { tenant: per_minute(2), key: per_minute(1), ..CallQuotas::default() };
+        let own = CallQuotas { tenant: per_minute(4), ..CallQuotas::default() };
+        let quotas = QuotaCounters::new(all, BTreeMap::from([(TenantId::new("big"), own)]));
+        let take = |tenant: &str, key: &str| {
+            quotas.take_at(90, &caller(tenant, None), Some(&key.into()), "t")
+        };
+        (0..4).for_each(|_| take("big", "b1").unwrap());
+        assert!(take("big", "b2").unwrap_err().message().contains("all of 4"));
+        take("small", "s1").unwrap();
+        assert!(take("small", "s1").unwrap_err().message().contains("the key `s1`: all of 1"));
+        quotas.set_key("s1", Some(per_minute(3)));
+        take("small", "s1").unwrap();
+        assert!(take("small", "s1").unwrap_err().message().contains("the tenant `small`"));
+        quotas.set_key("s2", Some(CallQuota { per_day: Some(9), ..CallQuota::default() }));
+        assert!(take("small", "s2").unwrap_err().message().contains("the tenant `small`"));
+        quotas.set_key("s1", None);
+        assert!(take("small", "s1").unwrap_err().message().contains("the key `s1`: all of 1"));
+        let none = of_all(CallQuotas::default());
+        assert!(!none.is_set());
+        none.set_key("k", Some(per_minute(1)));
+        assert!(none.is_set());
     }
 }

@@ -12,10 +12,10 @@ use crate::call::Call;
 use crate::call::content::Output;
 use crate::call::context::Caller;
 use crate::error::{Error, ErrorKind};
+use crate::fair_map::FairMap;
 use crate::tool::ToolBuilder;
 use crate::tool::executor::{BoxFuture, Executor};
 use crate::tool::native::schema_of;
-use crate::tool::session_shares::SessionShares;
 use crate::value::name::TenantId;
 
 /// Maximum number of remembered sessions; the oldest is forgotten first and
@@ -28,12 +28,12 @@ pub struct Groups(Arc<RwLock<GroupTable>>);
 
 struct GroupTable {
     groups: BTreeMap<String, Group>,
-    sessions: SessionShares<HashMap<String, bool>>,
+    sessions: FairMap<Session, HashMap<String, bool>>,
 }
 
 impl Default for GroupTable {
     fn default() -> Self {
-        Self { groups: BTreeMap::new(), sessions: SessionShares::new(MAX_SESSIONS) }
+        Self { groups: BTreeMap::new(), sessions: FairMap::new(MAX_SESSIONS) }
     }
 }
 
@@ -131,7 +131,7 @@ impl Groups {
         prepare(&mut own);
         own.extend(activate.iter().map(|name| ((*name).to_owned(), true)));
         own.extend(deactivate.iter().map(|name| ((*name).to_owned(), false)));
-        *state.sessions.of(session, HashMap::new) = own;
+        *state.sessions.of(session.tenant(), session, HashMap::new) = own;
         Ok(())
     }
 

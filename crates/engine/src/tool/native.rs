@@ -18,14 +18,13 @@ mod extract;
 
 use std::future::Future;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
 pub use convert::{IntoOutput, IntoToolError, Json, PlainReturn, ReturnValue, SerializeReturn};
 pub use extract::{FromCall, Inject};
@@ -33,8 +32,10 @@ pub use extract::{FromCall, Inject};
 use crate::call::Call;
 use crate::call::content::Output;
 use crate::error::{Error, ErrorKind};
+use crate::schedule::FairSlots;
 use crate::tool::ToolBuilder;
 use crate::tool::executor::{BoxFuture, Executor};
+use crate::value::name::TenantId;
 
 impl ToolBuilder {
     /// Creates a tool from an async function of one typed argument, whose
@@ -91,26 +92,27 @@ where
         Box::pin(async move {
             let arguments: A = call.parse()?;
             let function = Arc::clone(&self.0);
-            run_blocking(move || function(arguments).into_output()).await
+            run_blocking(&call.caller().tenant, move || function(arguments).into_output()).await
         })
     }
 }
 
 /// Maximum number of blocking functions that run in this process. One that
-/// outlives its call keeps its permit until it returns, so that threads do not
+/// outlives its call keeps its slot until it returns, so that threads do not
 /// pile up.
 const MAX_BLOCKING: usize = 256;
-static BLOCKING: Semaphore = Semaphore::const_new(MAX_BLOCKING);
+static BLOCKING: LazyLock<Arc<FairSlots>> = LazyLock::new(|| FairSlots::new(MAX_BLOCKING));
 
-/// Runs blocking code on a thread for blocking work.
+/// Runs blocking code for a tenant, on a thread for blocking work. Tenants share
+/// these threads fairly.
 pub async fn run_blocking<T: Send + 'static>(
+    tenant: &TenantId,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    let closed = |_| Error::new(ErrorKind::Internal, "no blocking function can be started");
-    let place = BLOCKING.acquire().await.map_err(closed)?;
+    let slot = BLOCKING.take(Some(tenant)).await;
     let work = move || {
         let done = work();
-        drop(place);
+        drop(slot);
         done
     };
     match tokio::task::spawn_blocking(work).await {

@@ -238,3 +238,40 @@ async fn events_of_tools_name_the_tenant() {
         ]
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_whose_functions_block_leaves_threads_to_others() {
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(gate));
+    let blocks = ToolBuilder::from_blocking_fn("blocks", move |_: Value| {
+        // Until all senders are gone.
+        let gate = gate.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _ = gate.recv();
+        "done"
+    });
+    let works = ToolBuilder::from_blocking_fn("works", |_: Value| "done");
+    let engine = Engine::builder()
+        .settings(|settings| settings.limits.max_concurrent = 1_000)
+        .tool(blocks)
+        .tool(works)
+        .build()
+        .unwrap();
+    let flood: Vec<_> = (0..600)
+        .map(|_| {
+            let engine = engine.clone();
+            tokio::spawn(async move { engine.call(request("noisy", "blocks")).await })
+        })
+        .collect();
+    while engine.tenant_load(&tenant("noisy")).current_concurrent < 600 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..20 {
+        let asked = engine.call(request("quiet", "works"));
+        let answer = tokio::time::timeout(Duration::from_secs(5), asked).await;
+        assert!(answer.expect("no thread was left").is_success());
+    }
+    drop(open);
+    for call in flood {
+        assert!(call.await.unwrap().is_success());
+    }
+}

@@ -4,7 +4,6 @@
 //! a caller who has logged in goes over a connection with their own tokens, which has its
 //! own keeper and is closed once it has been idle for a while.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass::definition::McpTransport;
-use windlass::{Caller, Error, TenantId};
+use windlass::{Caller, Error, FairMap};
 
 use super::keeper::{Keeper, Start};
 use super::notebook::Note;
@@ -27,30 +26,21 @@ const IDLE: Duration = Duration::from_secs(15 * 60);
 const MAX_KNOWN: usize = 1_000;
 
 /// The accounts of a server, logged in or not.
-#[derive(Default)]
-pub(super) struct AccountConnections(Mutex<HashMap<Account, Known>>);
+pub(super) struct AccountConnections(Mutex<KnownAccounts>);
 
-enum Known {
-    /// Logged in, with a server handle of its own.
-    Double { server: Arc<Server>, used: Instant, _stop: DropGuard },
-    /// Not logged in, as of this moment.
-    Nobody { since: Instant },
+/// Of both, the tenant with the most loses what it used least recently.
+struct KnownAccounts {
+    /// Those that are logged in.
+    doubles: FairMap<Account, AccountDouble>,
+    /// Those that are not, and since when that is known.
+    nobodies: FairMap<Account, Instant>,
 }
 
-impl Known {
-    fn since(&self) -> Instant {
-        match self {
-            Self::Double { used: since, .. } | Self::Nobody { since } => *since,
-        }
-    }
-
-    fn is_fresh(&self) -> bool {
-        let life = match self {
-            Self::Double { .. } => IDLE,
-            Self::Nobody { .. } => NOBODY,
-        };
-        self.since().elapsed() < life
-    }
+/// The server as an account is logged in to it.
+struct AccountDouble {
+    server: Arc<Server>,
+    used: Instant,
+    _stop: DropGuard,
 }
 
 enum Found {
@@ -60,42 +50,52 @@ enum Found {
 }
 
 impl AccountConnections {
+    /// For so many accounts that are logged in, and so many that are not.
+    fn with_accounts(most: usize) -> Self {
+        let known = KnownAccounts { doubles: FairMap::new(most), nobodies: FairMap::new(most) };
+        Self(Mutex::new(known))
+    }
+
     fn find(&self, account: &Account) -> Found {
-        match self.0.lock().get_mut(account).filter(|known| known.is_fresh()) {
-            Some(Known::Double { server, used, .. }) => {
-                *used = Instant::now();
-                Found::Double(Arc::clone(server))
-            }
-            Some(Known::Nobody { .. }) => Found::Nobody,
+        let mut known = self.0.lock();
+        if let Some(double) = known.doubles.touch(account)
+            && double.used.elapsed() < IDLE
+        {
+            double.used = Instant::now();
+            return Found::Double(Arc::clone(&double.server));
+        }
+        match known.nobodies.get(account).filter(|since| since.elapsed() < NOBODY) {
+            Some(_) => Found::Nobody,
             None => Found::Unknown,
         }
     }
 
     /// Drops what is cached for an account, so that the next call looks it up again.
     pub(super) fn forget(&self, account: &Account) {
-        self.0.lock().remove(account);
+        let mut known = self.0.lock();
+        known.doubles.remove(account);
+        known.nobodies.remove(account);
     }
 
-    fn note(&self, account: Account, known: Known) {
-        let mut all = self.0.lock();
-        if all.len() >= MAX_KNOWN {
-            all.retain(|_, known| known.is_fresh());
+    fn note_double(&self, account: &Account, double: AccountDouble) {
+        let mut known = self.0.lock();
+        known.nobodies.remove(account);
+        if known.doubles.len() >= MAX_KNOWN {
+            known.doubles.retain(|_, double| double.used.elapsed() < IDLE);
         }
-        if all.len() >= MAX_KNOWN {
-            forget_one(&mut all);
-        }
-        all.insert(account, known);
+        known.doubles.insert(&account.tenant, account, double);
+    }
+
+    fn note_nobody(&self, account: &Account) {
+        let mut known = self.0.lock();
+        known.doubles.remove(account);
+        known.nobodies.insert(&account.tenant, account, Instant::now());
     }
 }
 
-fn forget_one(all: &mut HashMap<Account, Known>) {
-    let mut counts: HashMap<&TenantId, usize> = HashMap::new();
-    all.keys().for_each(|account| *counts.entry(&account.tenant).or_default() += 1);
-    let Some((greatest, _)) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
-    let own = all.iter().filter(|(account, _)| account.tenant == *greatest);
-    let rank = |known: &Known| (matches!(known, Known::Double { .. }), known.since());
-    if let Some(account) = own.min_by_key(|(_, known)| rank(known)).map(|(own, _)| own.clone()) {
-        all.remove(&account);
+impl Default for AccountConnections {
+    fn default() -> Self {
+        Self::with_accounts(MAX_KNOWN)
     }
 }
 
@@ -113,9 +113,9 @@ impl Server {
                 Found::Unknown => {}
             }
             if self.store(account.clone()).read().await?.is_some() {
-                return Ok(self.double(account));
+                return Ok(self.double(&account));
             }
-            self.accounts.note(account, Known::Nobody { since: Instant::now() });
+            self.accounts.note_nobody(&account);
         }
         Ok(Arc::clone(self))
     }
@@ -147,7 +147,7 @@ impl Server {
 
     /// Publishes the tools that a new login can list: the server may not list them for
     /// anybody else.
-    pub(super) async fn learn_from(self: &Arc<Self>, account: Account) {
+    pub(super) async fn learn_from(self: &Arc<Self>, account: &Account) {
         match self.double(account).list("tools/list", "tools").await {
             Ok(tools) => {
                 *self.learned.lock() = Some(tools);
@@ -159,7 +159,7 @@ impl Server {
         }
     }
 
-    fn double(self: &Arc<Self>, account: Account) -> Arc<Self> {
+    fn double(self: &Arc<Self>, account: &Account) -> Arc<Self> {
         let stop: CancellationToken = self.ways.stop.child_token();
         let server = Self::new(
             self.name(),
@@ -179,8 +179,81 @@ impl Server {
         };
         self.ways.keepers.spawn(keeper.run());
         let double = Arc::clone(&server);
-        let known = Known::Double { server, used: Instant::now(), _stop: stop.drop_guard() };
-        self.accounts.note(account, known);
+        let known = AccountDouble { server, used: Instant::now(), _stop: stop.drop_guard() };
+        self.accounts.note_double(account, known);
         double
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use tokio_util::task::TaskTracker;
+    use windlass::definition::parse_all;
+    use windlass::{Secret, TenantId};
+
+    use super::*;
+    use crate::mcp::notebook::MemoryNotebook;
+    use crate::mcp::server::Ways;
+    use crate::mcp::tokens::{MemoryTokens, Tokens};
+    use crate::outbound::{Outbound, OutboundPolicy};
+
+    #[tokio::test]
+    async fn a_tenant_with_many_logins_evicts_only_its_own_connections() {
+        let list = r#"{"mcpServers": {"s": {"url": "http://127.0.0.1:9/mcp"}}}"#;
+        let limits = windlass::definition::DefinitionLimits::default();
+        let mut parsed = parse_all("servers.json", list, &limits).unwrap();
+        let settings = Arc::from(parsed.providers.remove(0).mcp.unwrap());
+        let tokens = Arc::<MemoryTokens>::default();
+        let ways = Ways {
+            outbound: Outbound::new(OutboundPolicy::default()),
+            notebook: Arc::<MemoryNotebook>::default(),
+            tokens: Arc::clone(&tokens) as _,
+            logins: Arc::default(),
+            start_queue: Arc::default(),
+            stop: CancellationToken::new(),
+            keepers: TaskTracker::new(),
+        };
+        let account = |tenant: &str, user: Option<&str>| Account {
+            tenant: TenantId::new(tenant),
+            server: "s".into(),
+            user: user.map(Into::into),
+        };
+        let shared = account("default", None);
+        let server = Server::new("s", None, settings, ways, shared);
+        let kept = r#"{"credentials": {"client_id": "c", "token_response": null,
+            "granted_scopes": [], "token_received_at": null}, "redirect_uri": "http://l"}"#;
+        let of = async |tenant: &str, user: &str| {
+            let own = account(tenant, Some(user));
+            tokens.save(&own, Some(Secret::new(kept))).await.unwrap();
+            let caller = Caller {
+                tenant: TenantId::new(tenant),
+                user: Some(user.into()),
+                ..Caller::default()
+            };
+            let double = server.of(&caller).await.unwrap();
+            assert_eq!(*double.account(), own, "it is logged in");
+            double
+        };
+        let quiet = of("quiet", "ada").await;
+        let mut noisy = HashMap::new();
+        for user in 0..MAX_KNOWN + 50 {
+            noisy.insert(user, of("noisy", &user.to_string()).await);
+        }
+        assert!(Arc::ptr_eq(&quiet, &of("quiet", "ada").await), "its connection is still there");
+        let newest = MAX_KNOWN + 49;
+        let again = of("noisy", &newest.to_string()).await;
+        assert!(Arc::ptr_eq(&noisy[&newest], &again));
+        assert!(!Arc::ptr_eq(&noisy[&0], &of("noisy", "0").await), "its own was closed");
+        // Whoever has not logged in is remembered by tenant as well.
+        let nobody = account("quiet", Some("bob"));
+        server.accounts.note_nobody(&nobody);
+        (0..MAX_KNOWN + 50).for_each(|user| {
+            server.accounts.note_nobody(&account("noisy", Some(&format!("n{user}"))));
+        });
+        assert!(matches!(server.accounts.find(&nobody), Found::Nobody));
+        let first = account("noisy", Some("n0"));
+        assert!(matches!(server.accounts.find(&first), Found::Unknown));
     }
 }

@@ -67,7 +67,7 @@ impl Login {
         done.map_err(|error| failed(self.server.name(), &error))?;
         self.server.logged_in(&self.account);
         if self.account != *self.server.account() {
-            self.server.learn_from(self.account).await;
+            self.server.learn_from(&self.account).await;
         }
         Ok(())
     }

@@ -27,6 +27,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Keeper {
     pub(super) async fn connect(&mut self) -> Result<Arc<Connection>, Error> {
+        self.server.read_inputs().await?;
         let settings = self.server.settings();
         let (greeting, known) = match (settings.protocol, self.note.era) {
             (McpProtocol::Legacy, _) => (Greeting::Only(Era::Legacy), true),
@@ -147,7 +148,7 @@ impl Keeper {
                 .map(|(name, value)| Ok((name.clone(), text(value)?)))
                 .collect::<Result<_, Error>>()?,
             cwd: cwd.as_ref().map(text).transpose()?,
-            veil: Arc::clone(self.server.veil()),
+            veil: self.server.veil(),
         })
     }
 

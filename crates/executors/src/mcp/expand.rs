@@ -1,16 +1,26 @@
 //! Expansion of `${VARIABLE}` in server definitions, in the syntax of Claude Code and
-//! Cursor.
+//! Cursor, and of `${input:NAME}`, in that of VS Code.
 //!
-//! Only definitions that the operator wrote into a file are expanded. A tenant's own
-//! definition is taken literally, since it must not read this process's environment.
+//! Variables are expanded only in definitions that the operator wrote into a file. In a
+//! tenant's own definition they are taken literally, since it must not read this process's
+//! environment; inputs are credentials, of whoever owns the definition.
 
 use windlass::{Error, ErrorKind};
 
-/// Replaces each `${NAME}`, `${env:NAME}` and `${NAME:-default}`.
-pub(super) fn expand(
-    text: &str,
-    variable: impl Fn(&str) -> Option<String>,
-) -> Result<String, Error> {
+/// What stands for a name in a text.
+pub(super) enum Expansion {
+    Value(String),
+    /// The name as it is written.
+    Literal,
+    /// Nothing, unless the text has a default.
+    Missing,
+}
+
+/// What the name of an input begins with.
+pub(super) const INPUT: &str = "input:";
+
+/// Replaces each `${NAME}`, `${env:NAME}`, `${NAME:-default}` and `${input:NAME}`.
+pub(super) fn expand(text: &str, find: impl Fn(&str) -> Expansion) -> Result<String, Error> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find("${") {
@@ -25,10 +35,15 @@ pub(super) fn expand(
             None => (&after[2..end], None),
         };
         let name = name.strip_prefix("env:").unwrap_or(name);
-        match variable(name).or_else(|| default.map(str::to_owned)) {
-            Some(value) => expanded.push_str(&value),
-            None => {
-                let why = format!("the environment has no `{name}`, which the server needs");
+        match (find(name), default) {
+            (Expansion::Value(value), _) => expanded.push_str(&value),
+            (Expansion::Literal, _) => expanded.push_str(&after[..=end]),
+            (Expansion::Missing, Some(default)) => expanded.push_str(default),
+            (Expansion::Missing, None) => {
+                let why = match name.strip_prefix(INPUT) {
+                    Some(input) => format!("there is no input `{input}`, which the server needs"),
+                    None => format!("the environment has no `{name}`, which the server needs"),
+                };
                 return Err(Error::new(ErrorKind::InvalidDefinition, why));
             }
         }
@@ -42,8 +57,12 @@ pub(super) fn expand(
 mod tests {
     use super::*;
 
-    fn known(name: &str) -> Option<String> {
-        (name == "KEY").then(|| "${KEY}".to_owned())
+    fn known(name: &str) -> Expansion {
+        match name {
+            "KEY" | "input:api-key" => Expansion::Value("${KEY}".to_owned()),
+            "theirs" => Expansion::Literal,
+            _ => Expansion::Missing,
+        }
     }
 
     #[test]
@@ -54,10 +73,14 @@ mod tests {
             ("${env:KEY}${OTHER:-x}", "${KEY}x"),
             ("${OTHER:-}", ""),
             ("open ${KEY", "open ${KEY"),
+            ("Bearer ${input:api-key}", "Bearer ${KEY}"),
+            ("a ${theirs} ${env:theirs}${KEY}", "a ${theirs} ${env:theirs}${KEY}"),
         ] {
             assert_eq!(expand(text, known).unwrap(), expanded, "{text}");
         }
         let error = expand("${OTHER}", known).unwrap_err();
         assert!(error.message().contains("`OTHER`"), "{error}");
+        let error = expand("${input:OTHER}", known).unwrap_err();
+        assert!(error.message().contains("no input `OTHER`"), "{error}");
     }
 }

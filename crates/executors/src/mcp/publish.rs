@@ -16,7 +16,7 @@ impl Keeper {
     /// Publishes what is remembered, so that a server need not be running for its tools
     /// to be known.
     pub(super) async fn recall(&mut self) {
-        let reached = fingerprint(self.server.settings(), self.server.veil());
+        let reached = fingerprint(self.server.settings(), &self.server.veil());
         match self.notebook.read(self.server.owner(), self.server.name()).await {
             Ok(Some(note)) if note.reached == reached => {
                 self.note = note.brought_up_to_date();

@@ -14,6 +14,8 @@
 use windlass::Secret;
 use windlass::definition::McpTransport;
 
+use super::expand::{Expansion, expand};
+
 /// Last words of names whose values are secret.
 const SECRET: [&str; 18] = [
     "key",
@@ -144,10 +146,19 @@ impl<F: Fn(&str) -> Option<String>> Found<F> {
     /// Adds a value, given its name.
     fn value(&mut self, name: &str, value: &str) {
         self.variables(value);
-        let value = super::expand::expand(value, &self.variable).unwrap_or_default();
+        let value = self.expanded(value);
         if is_secret(name, &value) {
             self.add(name, &value);
         }
+    }
+
+    /// A text with its variables; nothing where one is missing.
+    fn expanded(&self, text: &str) -> String {
+        let find = |name: &str| match (self.variable)(name) {
+            Some(value) => Expansion::Value(value),
+            None => Expansion::Missing,
+        };
+        expand(text, find).unwrap_or_default()
     }
 
     /// Arguments that a name says to be secret of, and addresses among them.
@@ -184,7 +195,7 @@ impl<F: Fn(&str) -> Option<String>> Found<F> {
 
     /// Adds the secret parts of a URL, but not the URL.
     fn address(&mut self, url: &str) {
-        let url = super::expand::expand(url, &self.variable).unwrap_or_default();
+        let url = self.expanded(url);
         self.secrets.extend(Secret::new(url).parts());
     }
 

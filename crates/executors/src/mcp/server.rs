@@ -18,15 +18,14 @@ use super::ask::Asker;
 use super::authorize::{self, Login, LoginOptions};
 use super::call::Rounds;
 use super::connection::{self, Connection};
-use super::expand::expand;
 use super::failure::{gone, resting};
 use super::http::{self, Wire};
 use super::in_flight::InFlightRequest;
+use super::inputs::Filling;
 use super::list::List;
 use super::logins::Logins;
 use super::notebook::{Notebook, Offers};
 use super::quarantine::ToolChange;
-use super::secrets;
 use super::start_queue::StartQueue;
 use super::stdio::MAX_MESSAGE;
 use super::tokens::{Account, Store, Tokens};
@@ -77,8 +76,8 @@ pub struct Server {
     /// The same server, as other accounts are logged in to it.
     pub(super) accounts: AccountConnections,
     settings: Arc<McpServer>,
-    /// Redacts its secrets in what it sends.
-    veil: Arc<Veil>,
+    /// What is filled into its settings, and redacted in what it sends.
+    pub(super) filling: Filling,
     named: Instant,
     pub(super) link: watch::Sender<Link>,
     /// Whether its tools are known.
@@ -155,12 +154,10 @@ impl Server {
         ways: Ways,
         account: Account,
     ) -> Arc<Self> {
-        // Only the operator's own definitions may read environment variables.
-        let variable = |name: &str| std::env::var(name).ok().filter(|_| owner.is_none());
-        let veil = Arc::new(Veil::new(&secrets::of(&settings.transport, variable)));
+        let filling = Filling::new(&settings, owner.is_none());
         Arc::new(Self {
             name: name.into(),
-            veil,
+            filling,
             owner,
             account,
             accounts: AccountConnections::default(),
@@ -399,21 +396,18 @@ impl Server {
     }
 
     pub(super) fn wire(&self, url: &str, max_message: usize) -> Wire {
-        let veil = Arc::clone(&self.veil);
+        let veil = self.veil();
         http::wire(&self.ways.outbound, url, self.owner.as_ref(), max_message, veil)
     }
 
     /// Redacts its secrets.
-    pub(super) fn veil(&self) -> &Arc<Veil> {
-        &self.veil
+    pub(super) fn veil(&self) -> Arc<Veil> {
+        self.filling.veil()
     }
 
-    /// Expands environment variables, in the operator's own definitions only.
+    /// Expands inputs, and environment variables in the operator's own definitions.
     pub(super) fn expanded(&self, text: &str) -> Result<String, Error> {
-        match self.owner {
-            Some(_) => Ok(text.to_owned()),
-            None => expand(text, |name| std::env::var(name).ok()),
-        }
+        self.filling.expanded(text)
     }
 
     pub(super) fn shared_name(&self) -> Arc<str> {

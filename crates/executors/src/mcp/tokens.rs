@@ -1,4 +1,5 @@
-//! [`Tokens`]: store for the OAuth tokens of remote servers, by account.
+//! [`Tokens`]: store for the OAuth tokens of remote servers, by account, and for the
+//! inputs of servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
+use windlass::definition::CredentialField;
 use windlass::{BoxFuture, Error, Secret, TenantId};
 
 /// Whom tokens belong to.
@@ -20,7 +22,7 @@ pub struct Account {
     pub user: Option<Arc<str>>,
 }
 
-/// A store for OAuth tokens.
+/// A store for OAuth tokens, and for the values of inputs.
 pub trait Tokens: Send + Sync + 'static {
     /// Loads the tokens of an account.
     fn load<'a>(&'a self, account: &'a Account) -> BoxFuture<'a, Result<Option<Secret>, Error>>;
@@ -31,6 +33,16 @@ pub trait Tokens: Send + Sync + 'static {
         account: &'a Account,
         tokens: Option<Secret>,
     ) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Loads the inputs of a server, as far as somebody has supplied them.
+    fn inputs<'a>(
+        &'a self,
+        account: &'a Account,
+        inputs: &'a [CredentialField],
+    ) -> BoxFuture<'a, Result<Vec<(String, Secret)>, Error>> {
+        let _ = (account, inputs);
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 }
 
 /// A store in memory, lost when the process ends.

@@ -50,7 +50,7 @@ pub(super) async fn run(context: &NetworkContext, call: &Call) -> Result<Output,
     }
     let content_type = answer.header("content-type").unwrap_or_default().to_owned();
     let bytes = answer.bytes().await?;
-    let page = run_blocking(move || {
+    let page = run_blocking(&call.caller().tenant, move || {
         let text = text::decode(&bytes, &content_type);
         Ok(if is_page { Page::read(&text, &url) } else { Page::plain(text, &url) })
     });

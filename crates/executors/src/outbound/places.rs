@@ -1,7 +1,7 @@
 //! Places: how many connections and name lookups there are at once, and whose.
 //!
 //! They are shared by dynamic thresholds, as request slots of a server are: a
-//! tenant may take one more while it has less than [`SHARE`] times what is free,
+//! tenant may take one more while it has less than [`TENANT_SHARE`] times what is free,
 //! so that whoever floods stops before the last place. A connection that is kept
 //! for later holds a place only until somebody needs it: then the one that has
 //! been idle the longest is closed.
@@ -21,10 +21,8 @@ use hyper_util::client::legacy::connect::CaptureConnection;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use windlass::TenantId;
+use windlass::{TENANT_SHARE, TenantId};
 
-/// A tenant may have this many times what is free: alone, four of five places.
-const SHARE: usize = 4;
 /// How long a new connection waits for its first request.
 const FRESH: Duration = Duration::from_secs(2);
 
@@ -104,11 +102,11 @@ impl Places {
         let mut open = self.open.lock();
         let own = open.each.get(whose).copied().unwrap_or_default();
         let free = self.most.saturating_sub(open.all.len());
-        if free == 0 || own >= free.saturating_mul(SHARE) {
+        if free == 0 || own >= free.saturating_mul(TENANT_SHARE) {
             // What others do not use may be had; of one's own, only in exchange.
             let others = open.all.values().filter(|it| it.whose != *whose && it.is_idle(now));
             let room = free + others.count();
-            let in_exchange = own >= room.saturating_mul(SHARE);
+            let in_exchange = own >= room.saturating_mul(TENANT_SHARE);
             if (in_exchange || free == 0)
                 && !open.evict(now, |entry| (entry.whose == *whose) == in_exchange)
                 && !(free == 0 && open.evict(now, |entry| entry.whose == *whose))

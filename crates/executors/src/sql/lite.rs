@@ -13,7 +13,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, ErrorCode, OpenFlags};
 use serde_json::{Value, json};
 use windlass::native::run_blocking;
-use windlass::{Error, ErrorKind};
+use windlass::{Error, ErrorKind, TenantId};
 
 use super::rows::Rows;
 use super::{Question, rejected, too_slow};
@@ -26,10 +26,14 @@ const MAX_VALUE: i32 = 4 * 1024 * 1024;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs a query on a blocking thread, which stops when the future is dropped.
-pub(super) async fn ask(path: PathBuf, question: Question) -> Result<Rows, Error> {
+pub(super) async fn ask(
+    tenant: &TenantId,
+    path: PathBuf,
+    question: Question,
+) -> Result<Rows, Error> {
     let stop = Stop::default();
     let gone = Arc::clone(&stop.0);
-    let rows = run_blocking(move || run(&path, &question, gone)).await;
+    let rows = run_blocking(tenant, move || run(&path, &question, gone)).await;
     drop(stop);
     rows
 }

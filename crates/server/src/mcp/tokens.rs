@@ -1,5 +1,5 @@
 //! OAuth tokens of remote MCP servers, in the vault: the credential `oauth` of the
-//! server's provider.
+//! server's provider. Inputs of servers are its default credential.
 
 use std::sync::Arc;
 
@@ -62,6 +62,20 @@ impl Tokens for VaultTokens {
                 (Some(id), None) => self.0.delete(tenant, &id).await,
                 (None, None) => Ok(()),
             }
+        })
+    }
+
+    fn inputs<'a>(
+        &'a self,
+        account: &'a Account,
+        inputs: &'a [CredentialField],
+    ) -> BoxFuture<'a, Result<Vec<(String, Secret)>, Error>> {
+        Box::pin(async move {
+            let (name, credentials) = (account.server.to_string(), inputs.to_vec());
+            let provider = ProviderSpec { name, credentials, ..ProviderSpec::default() };
+            let wanted = CredentialChoice { name: None, user: account.user.as_deref() };
+            let revealed = self.0.reveal(&account.tenant, &provider, wanted).await?;
+            Ok(revealed.map_or_else(Vec::new, |revealed| revealed.values))
         })
     }
 }

@@ -6,6 +6,7 @@
 
 mod tree;
 
+use std::collections::VecDeque;
 use std::path::Path;
 
 use windlass::definition;
@@ -223,11 +224,18 @@ impl FileReader<'_> {
     /// Keys that are the user's own names, each with one value.
     fn map(&mut self, row: &'static SettingRow, line: usize, entries: Vec<YamlEntry>) {
         let mut pairs = Vec::new();
-        for YamlEntry { key, line, node } in entries {
+        let mut left: VecDeque<YamlEntry> = entries.into();
+        while let Some(YamlEntry { key, line, node }) = left.pop_front() {
             let name = format!("{}.{key}", row.name);
             let mut fault = |why| self.read.faults.push(FileFault { line, why });
             match node {
                 YamlNode::Null => {}
+                YamlNode::Section(inner) if row.is_deep => {
+                    let inner = inner.into_iter().rev();
+                    inner.for_each(|own| {
+                        left.push_front(YamlEntry { key: format!("{key}.{}", own.key), ..own });
+                    });
+                }
                 YamlNode::Value(value) => {
                     // Each by itself first, so that its own line is told.
                     let pair = [format!("{key}={value}")];

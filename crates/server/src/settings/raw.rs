@@ -9,6 +9,7 @@ use windlass::{ApprovalRules, Lang, WatchOptions};
 use windlass_executors::model::ModelSettings;
 use windlass_workflow::RunLimits;
 
+use super::tenant_quotas::TenantOverrides;
 use super::{DatabaseLocation, LogSettings, OutboundSettings, TelemetrySettings};
 use crate::http::HttpSettings;
 use crate::state::quota::QuotaSettings;
@@ -35,6 +36,7 @@ pub(super) struct Raw {
     pub(super) approvals: ApprovalRules,
     pub(super) quotas: QuotaSettings,
     pub(super) workflows: RunLimits,
+    pub(super) tenant_quotas: TenantOverrides,
 }
 
 /// How tools are found.
@@ -100,6 +102,7 @@ impl Default for Raw {
             approvals: ApprovalRules::default(),
             quotas: QuotaSettings::default(),
             workflows: RunLimits::default(),
+            tenant_quotas: TenantOverrides::default(),
         }
     }
 }

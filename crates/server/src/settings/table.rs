@@ -22,6 +22,8 @@ pub(super) struct SettingRow {
     pub(super) stands_for_section: bool,
     /// Whether it takes names of the user's as keys.
     pub(super) is_map: bool,
+    /// Whether what these keys take may have keys of its own again.
+    pub(super) is_deep: bool,
     /// Whether it takes a list of things with keys of their own.
     pub(super) is_list: bool,
     /// Whether it takes several paths.
@@ -75,6 +77,12 @@ impl SettingRow {
         self
     }
 
+    const fn deep_map(mut self) -> Self {
+        self.is_map = true;
+        self.is_deep = true;
+        self
+    }
+
     const fn list(mut self) -> Self {
         self.is_list = true;
         self
@@ -101,6 +109,7 @@ macro_rules! row {
             is_limit: false,
             stands_for_section: false,
             is_map: false,
+            is_deep: false,
             is_list: false,
             is_paths: false,
             least: 1,
@@ -228,6 +237,7 @@ pub(super) static ROWS: &[SettingRow] = &[
     row!("quotas.calls_per_minute", quotas.calls_per_minute, "Calls of a tenant that begin in a minute.").or_none(),
     row!("quotas.calls_per_day", quotas.calls_per_day, "Calls of a tenant that begin in a day (UTC), on all servers.").or_none(),
     row!("quotas.cost_per_day", quotas.cost_per_day, "What models may cost a tenant in a day, in US dollars.").or_none(),
+    row!("quotas.tenants", tenant_quotas, "Quotas of single tenants, in place of those of all: each of this section, also those of their keys, users and tools.").deep_map(),
     row!("quotas.per_key.tools", quotas.per_key.tools, "Tools that a key may create, however they are added.").or_none(),
     row!("quotas.per_key.providers", quotas.per_key.providers, "Providers that a key may have made.").or_none(),
     row!("quotas.per_key.document_bytes", quotas.per_key.document_bytes, "The size of all definitions and API documents that a key has made.").or_none(),
@@ -278,7 +288,7 @@ pub(super) static ROWS: &[SettingRow] = &[
     row!("records.keep", records.keep, "Retention: how many records are kept; beyond it the oldest of the tenant with the most are deleted. Records with an idempotency key stay as long as the key."),
     row!("records.keep_keys", records.keep_keys, "TTL of idempotency keys; those of agents' runs stay a week longer."),
     row!("records.keep_outputs_bytes", records.keep_outputs_bytes, "Total size of stored full outputs; beyond it the oldest of the tenant with the most are deleted."),
-    row!("records.keep_events", records.keep_events, "How many events are stored for subscribers that reconnect."),
+    row!("records.keep_events", records.keep_events, "Retention: how many events are stored for subscribers that reconnect; beyond it the oldest of the tenant with the most are deleted."),
     row!("vault.key_file", key_file, "The master key file; by default `windlass.key` beside the database. WINDLASS_MASTER_KEY overrides it."),
     row!("log.level", log.level, "The log level of a server: error, warn, info, debug, trace, or by module such as windlass=debug,warn. Unless set, -v is debug and -q is error.")
         .variable_too("WINDLASS_LOG"),

@@ -180,8 +180,7 @@ impl SettingValue for Dollars {
 
     fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let number: Option<f64> = given.text()?.parse().ok();
-        let number = number.filter(|it| it.is_finite() && *it >= 0.0);
-        number.map(Self).ok_or_else(|| given.wrong(Self::FORM))
+        number.and_then(Self::new).ok_or_else(|| given.wrong(Self::FORM))
     }
 
     fn show(&self) -> Json {

@@ -2,6 +2,7 @@
 
 mod bearers;
 pub(crate) mod http;
+mod inputs;
 mod log;
 mod login;
 mod others;

@@ -1,21 +1,18 @@
 //! [`MemoryDocuments`]: in-memory document store, for tests and servers without
 //! persistence.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::ready;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
-use windlass::{BoxFuture, Error, TenantId};
+use windlass::{BoxFuture, Error, FairRing, TenantId};
 
 use super::{
     Change, Document, Documents, EventFilter, Expect, KeptEvent, NewEvent, News, Put, SpaceSize,
     check,
 };
-
-/// Maximum number of events.
-const EVENTS: usize = 10_000;
 
 /// Expired documents are removed after this many changes.
 const SWEEP: u64 = 256;
@@ -24,28 +21,62 @@ const SWEEP: u64 = 256;
 pub struct MemoryDocuments {
     state: Mutex<State>,
     news: News,
-    keep_events: usize,
 }
 
-#[derive(Default)]
 struct State {
     /// By space, tenant and id.
     documents: BTreeMap<(&'static str, TenantId, String), Document>,
-    events: VecDeque<KeptEvent>,
+    events: FairRing<KeptEvent>,
+    keep_events: usize,
+    forgotten: ForgottenEvents,
     position: u64,
     puts: u64,
 }
 
-impl MemoryDocuments {
-    /// An empty store.
-    pub fn new() -> Self {
-        Self::with_events(EVENTS)
+/// The positions of the last events that were deleted.
+#[derive(Default)]
+struct ForgottenEvents {
+    tenants: HashMap<TenantId, u64>,
+    /// For all that are not listed any more.
+    others: u64,
+}
+
+impl ForgottenEvents {
+    /// Notes an event, for as many tenants as there may be events.
+    fn note(&mut self, tenant: TenantId, position: u64, most: usize) {
+        self.tenants.insert(tenant, position);
+        if self.tenants.len() > most {
+            let newest = self.tenants.drain().map(|(_, position)| position).max();
+            self.others = self.others.max(newest.unwrap_or_default());
+        }
     }
 
-    /// An empty store with this maximum number of events, at least one.
+    fn of(&self, tenant: &TenantId) -> u64 {
+        self.tenants.get(tenant).copied().unwrap_or_default().max(self.others)
+    }
+}
+
+impl MemoryDocuments {
+    /// How many events are kept by default.
+    pub const EVENTS: usize = 10_000;
+
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::with_events(Self::EVENTS)
+    }
+
+    /// An empty store with this maximum number of events, at least one. The tenant
+    /// with the most loses its oldest.
     pub fn with_events(keep_events: usize) -> Self {
-        let keep_events = keep_events.max(1);
-        Self { state: Mutex::default(), news: News::after(0), keep_events }
+        let state = State {
+            documents: BTreeMap::new(),
+            events: FairRing::new(keep_events),
+            keep_events,
+            forgotten: ForgottenEvents::default(),
+            position: 0,
+            puts: 0,
+        };
+        Self { state: Mutex::new(state), news: News::after(0) }
     }
 }
 
@@ -246,10 +277,11 @@ impl Documents for MemoryDocuments {
         let mut state = self.state.lock();
         for event in events {
             state.position += 1;
-            let position = state.position;
-            state.events.push_back(KeptEvent { position, event });
-            if state.events.len() > self.keep_events {
-                state.events.pop_front();
+            let (position, tenant) = (state.position, event.tenant.clone());
+            let gone = state.events.push(&tenant, KeptEvent { position, event });
+            if let Some((tenant, gone)) = gone {
+                let most = state.keep_events;
+                state.forgotten.note(tenant, gone.position, most);
             }
         }
         let newest = state.position;
@@ -265,15 +297,28 @@ impl Documents for MemoryDocuments {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<KeptEvent>, Error>> {
         let state = self.state.lock();
-        let chosen = |kept: &&KeptEvent| kept.position > after && filter.matches(&kept.event);
-        let found = state.events.iter().filter(chosen).take(limit).cloned().collect();
+        let of = |events: &VecDeque<KeptEvent>| {
+            let first = events.partition_point(|kept| kept.position <= after);
+            let new = events.iter().skip(first).filter(|kept| filter.matches(&kept.event));
+            new.take(limit).cloned().collect::<Vec<_>>()
+        };
+        let chosen =
+            state.events.all().filter(|(tenant, _)| filter.tenant.is_none_or(|own| own == *tenant));
+        let mut found: Vec<KeptEvent> = chosen.flat_map(|(_, events)| of(events)).collect();
+        found.sort_unstable_by_key(|kept| kept.position);
+        found.truncate(limit);
         Box::pin(ready(Ok(found)))
     }
 
     fn event_range(&self) -> BoxFuture<'_, Result<(u64, u64), Error>> {
         let state = self.state.lock();
-        let oldest = state.events.front().map_or(0, |kept| kept.position);
+        let oldest = state.events.all().filter_map(|(_, events)| events.front());
+        let oldest = oldest.map(|kept| kept.position).min().unwrap_or_default();
         Box::pin(ready(Ok((oldest, state.position))))
+    }
+
+    fn forgotten_events<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<u64, Error>> {
+        Box::pin(ready(Ok(self.state.lock().forgotten.of(tenant))))
     }
 
     fn new_events(&self) -> watch::Receiver<u64> {

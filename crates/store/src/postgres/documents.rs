@@ -124,7 +124,7 @@ impl Documents for PostgresDocuments {
                 return Ok(None);
             }
             let question = async |client: Arc<_>| read::get(&client, space, tenant, id).await;
-            self.readers.ask("read a document", question).await
+            self.readers.ask("read a document", Some(tenant), question).await
         })
     }
 
@@ -138,7 +138,7 @@ impl Documents for PostgresDocuments {
                 return Ok(None);
             }
             let question = async |client: Arc<_>| read::find(&client, space, alias).await;
-            self.readers.ask("read a document", question).await
+            self.readers.ask("read a document", None, question).await
         })
     }
 
@@ -151,7 +151,7 @@ impl Documents for PostgresDocuments {
     ) -> BoxFuture<'a, Result<Vec<Document>, Error>> {
         let question =
             async move |client: Arc<_>| read::list(&client, space, tenant, after, limit).await;
-        Box::pin(self.readers.ask("read documents", question))
+        Box::pin(self.readers.ask("read documents", Some(tenant), question))
     }
 
     fn size_of<'a>(
@@ -162,7 +162,7 @@ impl Documents for PostgresDocuments {
     ) -> BoxFuture<'a, Result<SpaceSize, Error>> {
         let question =
             async move |client: Arc<_>| read::size_of(&client, space, tenant, owner).await;
-        Box::pin(self.readers.ask("size documents", question))
+        Box::pin(self.readers.ask("size documents", Some(tenant), question))
     }
 
     fn owned_by<'a>(
@@ -173,12 +173,12 @@ impl Documents for PostgresDocuments {
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         let question =
             async move |client: Arc<_>| read::owned_by(&client, space, tenant, owner).await;
-        Box::pin(self.readers.ask("read documents", question))
+        Box::pin(self.readers.ask("read documents", Some(tenant), question))
     }
 
     fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>> {
         let question = async move |client: Arc<_>| read::all(&client, space).await;
-        Box::pin(self.readers.ask("read documents", question))
+        Box::pin(self.readers.ask("read documents", None, question))
     }
 
     fn names<'a>(
@@ -186,19 +186,20 @@ impl Documents for PostgresDocuments {
         space: &'static str,
     ) -> BoxFuture<'a, Result<Vec<(TenantId, String)>, Error>> {
         let question = async move |client: Arc<_>| read::names(&client, space).await;
-        Box::pin(self.readers.ask("read documents", question))
+        Box::pin(self.readers.ask("read documents", None, question))
     }
 
     fn put(&self, put: Put, expect: Expect) -> BoxFuture<'_, Result<Option<u64>, Error>> {
         Box::pin(async move {
             check(&put)?;
             let (own, news) = (Arc::clone(&self.own), Arc::clone(&self.news));
+            let tenant = put.tenant.clone();
             let work = async move |client: Arc<_>| {
                 let teller = Teller::new(own, news, put.space, put.tenant.clone(), &put.id);
                 let end = keep::put(&client, &put, expect, teller.origin()).await;
                 teller.tell(end, Option::is_some)
             };
-            self.writers.write("keep a document", work).await
+            self.writers.write("keep a document", Some(&tenant), work).await
         })
     }
 
@@ -213,14 +214,14 @@ impl Documents for PostgresDocuments {
             if !can_be_kept(id) {
                 return Ok(false);
             }
-            let (tenant, id) = (tenant.clone(), id.to_owned());
+            let (whose, id) = (tenant.clone(), id.to_owned());
             let (own, news) = (Arc::clone(&self.own), Arc::clone(&self.news));
             let work = async move |client: Arc<_>| {
-                let teller = Teller::new(own, news, space, tenant.clone(), &id);
-                let end = keep::delete(&client, space, &tenant, &id, expect, teller.origin()).await;
+                let teller = Teller::new(own, news, space, whose.clone(), &id);
+                let end = keep::delete(&client, space, &whose, &id, expect, teller.origin()).await;
                 teller.tell(end, |gone| *gone)
             };
-            self.writers.write("delete a document", work).await
+            self.writers.write("delete a document", Some(tenant), work).await
         })
     }
 
@@ -239,7 +240,7 @@ impl Documents for PostgresDocuments {
                 news.events_until(newest);
                 Ok(())
             };
-            self.writers.write("keep events", work).await
+            self.writers.write("keep events", None, work).await
         })
     }
 
@@ -251,12 +252,17 @@ impl Documents for PostgresDocuments {
     ) -> BoxFuture<'a, Result<Vec<KeptEvent>, Error>> {
         let question =
             async move |client: Arc<_>| events::read(&client, after, filter, limit).await;
-        Box::pin(self.readers.ask("read events", question))
+        Box::pin(self.readers.ask("read events", filter.tenant, question))
     }
 
     fn event_range(&self) -> BoxFuture<'_, Result<(u64, u64), Error>> {
         let question = async |client: Arc<_>| events::range(&client).await;
-        Box::pin(self.readers.ask("read events", question))
+        Box::pin(self.readers.ask("read events", None, question))
+    }
+
+    fn forgotten_events<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<u64, Error>> {
+        let question = async move |client: Arc<_>| events::forgotten(&client, tenant).await;
+        Box::pin(self.readers.ask("read events", Some(tenant), question))
     }
 
     fn new_events(&self) -> watch::Receiver<u64> {

@@ -41,7 +41,7 @@ impl Default for PostgresOptions {
             queue: 16_384,
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(10),
-            readers: 4,
+            readers: 5,
             grace: Duration::from_secs(3),
             keep_records: 10_000_000,
             keep_keys: Duration::from_secs(24 * 60 * 60),

@@ -1,4 +1,5 @@
-//! Pool of read-only connections, so that a slow query does not delay the writer.
+//! Pool of read-only connections, so that a slow query does not delay the writer,
+//! and those of one tenant not those of another.
 //!
 //! Connections and timers belong to the store's own runtime: queries may come from any
 //! other one.
@@ -8,11 +9,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_postgres::Client;
-use windlass::Error;
+use windlass::{Error, FairSlots, TenantId};
 
 use super::connect::Target;
 use super::fault::{Fault, no_answer, unavailable};
@@ -22,7 +22,7 @@ pub(crate) struct Readers {
     target: Target,
     runtime: Handle,
     idle: Mutex<Vec<Arc<Client>>>,
-    permits: Semaphore,
+    slots: Arc<FairSlots>,
     /// Client-side timeout, longer than the server's statement timeout.
     patience: Duration,
 }
@@ -33,15 +33,16 @@ impl Readers {
             target,
             runtime,
             idle: Mutex::default(),
-            permits: Semaphore::new(options.readers.max(1)),
+            slots: FairSlots::new(options.readers),
             patience: options.statement_timeout + Duration::from_secs(1),
         }
     }
 
-    /// Runs a query on a pooled connection. `what` finishes the sentence "cannot …".
+    /// Runs a query of a tenant, or of the server itself, on a pooled connection. `what` finishes the sentence "cannot …".
     pub(crate) async fn ask<T, F>(
         &self,
         what: &'static str,
+        tenant: Option<&TenantId>,
         question: impl FnOnce(Arc<Client>) -> F,
     ) -> Result<T, Error>
     where
@@ -49,7 +50,7 @@ impl Readers {
     {
         let place = &self.target.place;
         let gone = || unavailable(format!("cannot {what}: the store is shutting down"));
-        let _permit = self.permits.acquire().await.map_err(|_| gone())?;
+        let _slot = self.slots.take(tenant).await;
         let client = match self.idle() {
             Some(client) => client,
             None => {

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0003_model_usage.sql"),
     include_str!("../../migrations/postgres/0004_tenant_records.sql"),
     include_str!("../../migrations/postgres/0005_document_owners.sql"),
+    include_str!("../../migrations/postgres/0006_forgotten_events.sql"),
 ];
 
 /// Advisory lock for migrations: `WNDLASS`.

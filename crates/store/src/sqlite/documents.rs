@@ -98,9 +98,9 @@ impl Documents for SqliteDocuments {
         tenant: &'a TenantId,
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<Document>, Error>> {
-        let (tenant, id) = (tenant.clone(), id.to_owned());
-        let question = move |db: &_| read::get(db, space, &tenant, &id);
-        Box::pin(self.readers.ask("read a document", question))
+        let (own, id) = (tenant.clone(), id.to_owned());
+        let question = move |db: &_| read::get(db, space, &own, &id);
+        Box::pin(self.readers.ask("read a document", Some(tenant), question))
     }
 
     fn find<'a>(
@@ -109,7 +109,7 @@ impl Documents for SqliteDocuments {
         alias: &'a str,
     ) -> BoxFuture<'a, Result<Option<Document>, Error>> {
         let alias = alias.to_owned();
-        Box::pin(self.readers.ask("read a document", move |db| read::find(db, space, &alias)))
+        Box::pin(self.readers.ask("read a document", None, move |db| read::find(db, space, &alias)))
     }
 
     fn list<'a>(
@@ -119,9 +119,9 @@ impl Documents for SqliteDocuments {
         after: Option<&'a str>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Document>, Error>> {
-        let (tenant, after) = (tenant.clone(), after.map(str::to_owned));
-        let question = move |db: &_| read::list(db, space, &tenant, after.as_deref(), limit);
-        Box::pin(self.readers.ask("read documents", question))
+        let (own, after) = (tenant.clone(), after.map(str::to_owned));
+        let question = move |db: &_| read::list(db, space, &own, after.as_deref(), limit);
+        Box::pin(self.readers.ask("read documents", Some(tenant), question))
     }
 
     fn size_of<'a>(
@@ -130,9 +130,9 @@ impl Documents for SqliteDocuments {
         tenant: &'a TenantId,
         owner: Option<&'a str>,
     ) -> BoxFuture<'a, Result<SpaceSize, Error>> {
-        let (tenant, owner) = (tenant.clone(), owner.map(str::to_owned));
-        let question = move |db: &_| read::size_of(db, space, &tenant, owner.as_deref());
-        Box::pin(self.readers.ask("size documents", question))
+        let (own, owner) = (tenant.clone(), owner.map(str::to_owned));
+        let question = move |db: &_| read::size_of(db, space, &own, owner.as_deref());
+        Box::pin(self.readers.ask("size documents", Some(tenant), question))
     }
 
     fn owned_by<'a>(
@@ -141,26 +141,26 @@ impl Documents for SqliteDocuments {
         tenant: &'a TenantId,
         owner: &'a str,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        let (tenant, owner) = (tenant.clone(), owner.to_owned());
-        let question = move |db: &_| read::owned_by(db, space, &tenant, &owner);
-        Box::pin(self.readers.ask("read documents", question))
+        let (own, owner) = (tenant.clone(), owner.to_owned());
+        let question = move |db: &_| read::owned_by(db, space, &own, &owner);
+        Box::pin(self.readers.ask("read documents", Some(tenant), question))
     }
 
     fn all<'a>(&'a self, space: &'static str) -> BoxFuture<'a, Result<Vec<Document>, Error>> {
-        Box::pin(self.readers.ask("read documents", move |db| read::all(db, space)))
+        Box::pin(self.readers.ask("read documents", None, move |db| read::all(db, space)))
     }
 
     fn names<'a>(
         &'a self,
         space: &'static str,
     ) -> BoxFuture<'a, Result<Vec<(TenantId, String)>, Error>> {
-        Box::pin(self.readers.ask("read documents", move |db| read::names(db, space)))
+        Box::pin(self.readers.ask("read documents", None, move |db| read::names(db, space)))
     }
 
     fn put(&self, put: Put, expect: Expect) -> BoxFuture<'_, Result<Option<u64>, Error>> {
         Box::pin(async move {
             check(&put)?;
-            let put = Arc::new(put);
+            let (tenant, put) = (put.tenant.clone(), Arc::new(put));
             let (kept, origin, news) = (Arc::clone(&put), self.origin, Arc::clone(&self.news));
             let work = move |db: &_| keep::put(db, &kept, expect, origin);
             let tell = move |version: &Option<u64>| {
@@ -168,7 +168,7 @@ impl Documents for SqliteDocuments {
                     news.changed(put.space, &put.tenant, &put.id);
                 }
             };
-            self.documents.write("keep a document", work, tell).await
+            self.documents.write("keep a document", Some(&tenant), work, tell).await
         })
     }
 
@@ -187,7 +187,7 @@ impl Documents for SqliteDocuments {
                 news.changed(space, &name.0, &name.1);
             }
         };
-        Box::pin(self.documents.write("delete a document", work, tell))
+        Box::pin(self.documents.write("delete a document", Some(tenant), work, tell))
     }
 
     fn changes(&self) -> broadcast::Receiver<Change> {
@@ -202,7 +202,7 @@ impl Documents for SqliteDocuments {
             let news = Arc::clone(&self.news);
             let work = move |db: &_| events::append(db, &events);
             let tell = move |newest: &u64| news.events_until(*newest);
-            self.events.write("keep events", work, tell).await.map(drop)
+            self.events.write("keep events", None, work, tell).await.map(drop)
         })
     }
 
@@ -213,11 +213,17 @@ impl Documents for SqliteDocuments {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<KeptEvent>, Error>> {
         let question = events::Question::new(after, filter, limit);
-        Box::pin(self.readers.ask("read events", move |db| question.ask(db)))
+        Box::pin(self.readers.ask("read events", filter.tenant, move |db| question.ask(db)))
     }
 
     fn event_range(&self) -> BoxFuture<'_, Result<(u64, u64), Error>> {
-        Box::pin(self.readers.ask("read events", events::range))
+        Box::pin(self.readers.ask("read events", None, events::range))
+    }
+
+    fn forgotten_events<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<u64, Error>> {
+        let own = tenant.clone();
+        let question = move |db: &_| events::forgotten(db, &own);
+        Box::pin(self.readers.ask("read events", Some(tenant), question))
     }
 
     fn new_events(&self) -> tokio::sync::watch::Receiver<u64> {
@@ -271,6 +277,7 @@ mod tests {
                 "documents_by_owner",
             ),
             (events, "events_by_tenant"),
+            ("SELECT tenant, count(*) FROM events GROUP BY tenant", "COVERING INDEX events_by"),
             (&format!("{events} AND conversation = ?"), "events_by_conversation"),
             (&format!("{events} AND batch = ? ORDER BY position"), "events_by_batch"),
         ] {

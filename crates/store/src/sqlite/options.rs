@@ -18,7 +18,8 @@ pub struct Options {
     pub busy_timeout: Duration,
     /// How long a closing store tries to flush its queue.
     pub close_timeout: Duration,
-    /// Maximum number of concurrent queries.
+    /// Maximum number of concurrent queries. One is kept for tenants that have none
+    /// running.
     pub readers: usize,
     /// Maximum total size of kept outputs. The oldest ones of the tenant with the most
     /// are deleted first.
@@ -45,7 +46,7 @@ impl Default for Options {
             synchronous: Synchronous::Normal,
             busy_timeout: Duration::from_secs(5),
             close_timeout: Duration::from_secs(5),
-            readers: 4,
+            readers: 5,
             keep_outputs_bytes: 256 * 1024 * 1024,
             max_output_bytes: 64 * 1024 * 1024,
             keep_records: 10_000_000,

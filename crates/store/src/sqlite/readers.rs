@@ -1,5 +1,6 @@
 //! Pool of read-only connections, so that a slow query delays neither the writer nor
-//! async tasks; and blocking calls to the file system.
+//! async tasks, and those of one tenant not those of another; and blocking calls to the
+//! file system.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,9 +8,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
 use tokio::task;
-use windlass::Error;
+use windlass::{Error, FairSlots, TenantId};
 
 use super::connect;
 use super::fault::storage;
@@ -22,28 +22,29 @@ pub(crate) struct Readers {
     options: Options,
     identity: Arc<FileIdentity>,
     idle: Arc<Mutex<Vec<Connection>>>,
-    permits: Arc<Semaphore>,
+    slots: Arc<FairSlots>,
 }
 
 impl Readers {
     pub(crate) fn new(path: PathBuf, options: Options, identity: Arc<FileIdentity>) -> Self {
-        let permits = Arc::new(Semaphore::new(options.readers.max(1)));
-        Self { path, options, identity, idle: Arc::default(), permits }
+        let slots = FairSlots::new(options.readers);
+        Self { path, options, identity, idle: Arc::default(), slots }
     }
 
-    /// Runs a query on a blocking thread. `what` finishes the sentence "cannot …".
+    /// Runs a query of a tenant, or of the server itself, on a blocking thread. `what`
+    /// finishes the sentence "cannot …".
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         what: &'static str,
+        tenant: Option<&TenantId>,
         question: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
-        let gone = |_| unavailable(format!("cannot {what}: the store is shutting down"));
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(gone)?;
+        let slot = self.slots.take(tenant).await;
         let idle = Arc::clone(&self.idle);
         let (path, options) = (self.path.clone(), self.options.clone());
         let identity = Arc::clone(&self.identity);
         let answer = task::spawn_blocking(move || {
-            let _permit = permit;
+            let _slot = slot;
             let kept = idle.lock().pop();
             let connection = match kept {
                 Some(connection) => connection,
@@ -63,6 +64,7 @@ impl Readers {
             .with_source(cause)),
         }
     }
+
     /// Calls the file system on a blocking thread. `what` finishes the sentence "cannot
     /// …".
     pub(crate) async fn wait<T: Send + 'static>(

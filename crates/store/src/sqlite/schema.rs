@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0005_write_probe.sql"),
     include_str!("../../migrations/0006_tenant_records.sql"),
     include_str!("../../migrations/0007_document_owners.sql"),
+    include_str!("../../migrations/0008_forgotten_events.sql"),
 ];
 
 /// Rejects a file that is not a database, belongs to another program, or was written by a

@@ -116,7 +116,7 @@ fn a_newer_database_is_refused() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     assert_eq!(
         refusal(&path),
-        "cannot open the record store: FILE has version 99, this windlass knows versions up to 7; use a newer windlass, or name another file"
+        "cannot open the record store: FILE has version 99, this windlass knows versions up to 8; use a newer windlass, or name another file"
     );
 }
 

@@ -17,6 +17,7 @@ documents_contract! {
     no_smaller_position_appears_later
     new_events_wake_all
     the_oldest_events_go
+    the_events_of_quiet_tenants_stay
     positions_go_on_after_a_restart
     hostile_events_are_kept
 }
@@ -173,6 +174,37 @@ async fn the_oldest_events_go(place: &Place) {
     assert_eq!(left.last(), Some(&newest));
     documents.append_events(vec![event("x")]).await.unwrap();
     assert_eq!(positions(&*documents, newest).await, [newest + 1]);
+}
+
+async fn the_events_of_quiet_tenants_stay(place: &Place) {
+    let documents = place.open().await;
+    let keep = usize::try_from(KEEP_EVENTS).unwrap();
+    documents.append_events(vec![of("quiet", "c", "b"); 20]).await.unwrap();
+    for _ in 0..13 {
+        documents.append_events(vec![of("noisy", "c", "b"); 100]).await.unwrap();
+        documents.append_events(vec![of("quiet", "c", "b")]).await.unwrap();
+    }
+    let (_, newest) = documents.event_range().await.unwrap();
+    let is_small = async || positions(&*documents, 0).await.len() <= keep;
+    assert!(eventually(8, is_small).await);
+    let (quiet, noisy) = (TenantId::new("quiet"), TenantId::new("noisy"));
+    let of_tenant = async |tenant| {
+        let filter = EventFilter { tenant: Some(tenant), ..EventFilter::default() };
+        documents.events(0, filter, usize::MAX).await.unwrap()
+    };
+    let left = of_tenant(&noisy).await;
+    assert_eq!((of_tenant(&quiet).await.len(), left.len()), (33, keep - 33));
+    assert_eq!(documents.event_range().await.unwrap(), (1, newest));
+    // Whoever resumes is told what is missing: nothing of the quiet one.
+    assert_eq!(documents.forgotten_events(&quiet).await.unwrap(), 0);
+    let gone = documents.forgotten_events(&noisy).await.unwrap();
+    let first = left[0].position;
+    assert!(gone < first && first - gone <= 2, "{gone} is just before {first}");
+    assert_eq!(documents.forgotten_events(&TenantId::new("other")).await.unwrap(), 0);
+    // It is remembered.
+    drop(documents);
+    let documents = place.open().await;
+    assert_eq!(documents.forgotten_events(&noisy).await.unwrap(), gone);
 }
 
 async fn positions_go_on_after_a_restart(place: &Place) {

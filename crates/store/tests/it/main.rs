@@ -79,3 +79,4 @@ mod postgres_owners;
 mod postgres_start;
 mod retention;
 mod sample;
+mod tenants;

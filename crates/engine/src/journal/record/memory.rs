@@ -11,31 +11,30 @@ use super::{
     RecordStore, Statistics, Summary,
 };
 use crate::error::{Error, ErrorKind};
+use crate::fair_ring::{FairRing, fair_level};
 use crate::shards::Shards;
 use crate::tool::executor::BoxFuture;
 use crate::value::name::{CallId, TenantId};
 use crate::value::usage::Usage;
 
-const DEFAULT_RECORDS: usize = 1_000;
-
 /// Maximum total size of stored outputs.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024;
 
 /// Keeps the most recent records in memory, for tests and for programs that
-/// need no database. When it is full, a new record replaces the oldest one
-/// (ring buffer).
+/// need no database. When it is full, a new record replaces the oldest one of
+/// the tenant that has the most (ring buffers).
 ///
 /// Records are sharded per thread to avoid lock contention; queries see the
 /// records of all shards.
 ///
 /// Summaries and statistics cover the stored records only. Outputs are kept up
-/// to 64 MB in total, evicting the oldest. There are as many idempotency keys
-/// as records; the tenant with the most loses its oldest one.
+/// to 64 MB in total, and there are as many idempotency keys as records: of
+/// both, too, the tenant with the most loses its oldest one.
 pub struct MemoryStore {
     capacity: usize,
-    /// Ring buffers: each shard holds the last records of its threads, in the
-    /// order in which the calls ended.
-    shards: Shards<Mutex<VecDeque<CallRecord>>>,
+    /// Each shard holds the last records of its threads, in the order in which
+    /// the calls ended.
+    shards: Shards<Mutex<Option<FairRing<CallRecord>>>>,
     keys: Mutex<KeyIndex>,
     outputs: Mutex<Outputs>,
 }
@@ -70,9 +69,12 @@ struct KeptOutput {
 }
 
 impl MemoryStore {
+    /// How many records are kept by default.
+    pub const RECORDS: usize = 1_000;
+
     /// A store for the last 1,000 records.
     pub fn new() -> Self {
-        Self::with_capacity(DEFAULT_RECORDS)
+        Self::with_capacity(Self::RECORDS)
     }
 
     /// A store for the last `records` records (at least one).
@@ -112,17 +114,32 @@ impl MemoryStore {
     /// on it does not block calls.
     fn choose<T>(&self, tenant: &TenantId, choose: impl Fn(&CallRecord) -> Option<T>) -> Vec<T> {
         let shards: Vec<_> = self.shards.all().map(Mutex::lock).collect();
-        let chosen = |record: &CallRecord| match record.caller.tenant == *tenant {
-            true => choose(record),
-            false => None,
-        };
-        let kept: usize = shards.iter().map(|shard| shard.len()).sum();
-        if kept <= self.capacity {
-            return shards.iter().flat_map(|shard| shard.iter()).filter_map(chosen).collect();
+        let rings = || shards.iter().filter_map(|shard| shard.as_ref());
+        let mut records: Vec<&CallRecord> = rings().flat_map(|ring| ring.of(tenant)).collect();
+        let visible = self.visible(rings(), records.len());
+        if visible < records.len() {
+            let hidden = records.len() - visible;
+            records.select_nth_unstable_by_key(hidden, |record| record.ended_at());
+            records.drain(..hidden);
         }
-        let mut records: Vec<&CallRecord> = shards.iter().flat_map(|shard| shard.iter()).collect();
-        records.select_nth_unstable_by_key(kept - self.capacity, |record| record.ended_at());
-        records[kept - self.capacity..].iter().copied().filter_map(chosen).collect()
+        records.into_iter().filter_map(choose).collect()
+    }
+
+    /// How many of a tenant's records are left, as if there were one ring.
+    fn visible<'r>(
+        &self,
+        rings: impl Iterator<Item = &'r FairRing<CallRecord>> + Clone,
+        own: usize,
+    ) -> usize {
+        if rings.clone().map(FairRing::len).sum::<usize>() <= self.capacity {
+            return own;
+        }
+        let mut counts: HashMap<&TenantId, u64> = HashMap::new();
+        for (tenant, records) in rings.flat_map(FairRing::all) {
+            *counts.entry(tenant).or_default() += records.len() as u64;
+        }
+        let level = fair_level(counts.into_values(), self.capacity as u64);
+        own.min(usize::try_from(level).unwrap_or(usize::MAX))
     }
 
     fn summarise(&self, tenant: &TenantId, conversation: &str) -> Summary {
@@ -160,15 +177,13 @@ impl RecordStore for MemoryStore {
         if record.idempotency_key().is_some() {
             self.keys.lock().ended(&record);
         }
-        let mut records = self.shards.current().1.lock();
-        if records.capacity() == 0 {
-            records.reserve_exact(self.capacity);
-        }
-        let evicted = if records.len() == self.capacity { records.pop_front() } else { None };
-        records.push_back(record);
+        let caller = Arc::clone(&record.caller);
+        let mut shard = self.shards.current().1.lock();
+        let ring = shard.get_or_insert_with(|| FairRing::new(self.capacity));
+        let evicted = ring.push(&caller.tenant, record);
         // Dropped after unlocking: freeing arguments and a result takes longer
         // than all of the above.
-        drop(records);
+        drop(shard);
         drop(evicted);
     }
 
@@ -336,10 +351,22 @@ impl Outputs {
         self.forget_of(&output.tenant, output.id);
         self.total_bytes += size;
         self.kept.push_back(output);
-        while self.total_bytes > MAX_OUTPUT_BYTES {
-            self.forget(0);
+        while self.total_bytes > MAX_OUTPUT_BYTES
+            && let Some(oldest) = self.oldest_of_the_greatest()
+        {
+            self.forget(oldest);
         }
         Ok(())
+    }
+
+    /// The oldest output of the tenant whose outputs are the largest together.
+    fn oldest_of_the_greatest(&self) -> Option<usize> {
+        let mut sizes: HashMap<&TenantId, usize> = HashMap::new();
+        for output in &self.kept {
+            *sizes.entry(&output.tenant).or_default() += output.bytes.len();
+        }
+        let (greatest, _) = sizes.into_iter().max_by_key(|(_, size)| *size)?;
+        self.kept.iter().position(|output| output.tenant == *greatest)
     }
 
     fn forget_of(&mut self, tenant: &TenantId, id: CallId) {

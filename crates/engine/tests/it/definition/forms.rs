@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::definition::{CredentialKind, DefinitionLimits, McpProtocol, lint, parse, parse_all};
+use windlass::definition::{
+    CredentialKind, DefinitionLimits, McpProtocol, ProviderSpec, lint, parse, parse_all,
+};
 use windlass::{Exposure, FilledBy, InputKind, Kind, Lang};
 
 use super::{faults, one};
@@ -429,6 +431,64 @@ fn one_server_of_a_list_does_not_take_the_others_with_it() {
         assert!(notes[at].starts_with("servers.json:") && notes[at].contains(what), "{notes:#?}");
     }
     assert_eq!(notes.len(), 8, "{notes:#?}");
+}
+
+#[test]
+fn the_form_of_vs_code_is_read_and_its_inputs_become_credentials() {
+    let inputs = json!([
+        {"type": "promptString", "id": "api-key", "description": "API key of Svc", "password": true},
+        {"type": "promptString", "id": "user", "default": "ada"},
+        {"type": "pickString", "id": "region", "options": ["eu", {"label": "US", "value": "us"}]},
+        {"type": "command", "id": "token", "command": "ext.token"},
+        {"type": "promptString", "id": "unused"},
+    ]);
+    let servers = json!({
+        "svc": {
+            "type": "stdio", "command": "npx", "args": ["-y", "svc", "--region=${input:region}"],
+            "env": {"KEY": "${input:api-key}", "USER": "${input:user}", "TWICE": "${input:api-key}"},
+        },
+        "far": {
+            "type": "http", "url": "https://example.com/${input:undeclared}/mcp",
+            "headers": {"Authorization": "Bearer ${input:token}"},
+        },
+        "plain": {"command": "plain"},
+    });
+    let alone = json!({"inputs": inputs, "servers": servers});
+    for text in
+        [alone.clone(), json!({"mcp": alone}), json!({"mcpServers": servers, "inputs": inputs})]
+    {
+        let parsed =
+            parse_all("mcp.json", &text.to_string(), &DefinitionLimits::default()).unwrap();
+        assert!(parsed.notes.is_empty() && parsed.tools.is_empty(), "{:?}", parsed.notes);
+        let [svc, far, plain] = parsed.providers.as_slice() else { panic!("{parsed:?}") };
+        assert_eq!((&*svc.name, &*far.name, &*plain.name), ("svc", "far", "plain"));
+        assert_eq!(svc.credentials, svc.mcp.as_ref().unwrap().inputs);
+        let names: Vec<&str> = svc.credentials.iter().map(|own| own.name.as_str()).collect();
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "{names:?}");
+        let of = |provider: &ProviderSpec, name: &str| {
+            provider.credentials.iter().find(|own| own.name == name).unwrap().clone()
+        };
+        let key = of(svc, "api-key");
+        assert_eq!((key.kind, key.required), (CredentialKind::SecretInput, true));
+        assert_eq!(key.label.unwrap().get(Lang::En), "API key of Svc");
+        let user = of(svc, "user");
+        assert_eq!((user.kind, user.required), (CredentialKind::TextInput, false));
+        assert_eq!(user.default, Some("ada".into()));
+        let region = of(svc, "region");
+        assert_eq!(
+            (region.kind, region.options.as_slice()),
+            (CredentialKind::Select, &["eu".to_owned(), "us".to_owned()][..])
+        );
+        for name in ["undeclared", "token"] {
+            let input = of(far, name);
+            assert_eq!((input.kind, input.required), (CredentialKind::SecretInput, true), "{name}");
+        }
+        assert!(plain.credentials.is_empty());
+    }
+    let wrong = json!({"servers": {"a": {"command": "x"}}, "inputs": {"id": "x"}});
+    assert!(faults(&wrong.to_string()).contains("`inputs` is a list, found a mapping"));
+    let wrong = json!({"servers": {"a": {"command": "x"}}, "inputs": [{"type": "promptString"}]});
+    assert!(faults(&wrong.to_string()).contains("`id`"));
 }
 
 #[test]

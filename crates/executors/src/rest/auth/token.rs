@@ -3,7 +3,6 @@
 //! A token is cached for the client that it was issued to until shortly before it
 //! expires. Concurrent calls that need the same token share one request.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use windlass::{Error, ErrorKind, Secret, TenantId};
+use windlass::{Error, ErrorKind, FairMap, Secret, TenantId};
 
 use crate::outbound::{Answer, Outbound, Request, of_status};
 use crate::rest::media;
@@ -42,7 +41,7 @@ pub(super) struct Client<'a> {
 impl Client<'_> {
     pub(super) fn key(&self) -> Key {
         let mut hash = Sha256::new();
-        for part in [self.token_url, self.id, self.secret]
+        for part in [self.tenant.as_str(), self.token_url, self.id, self.secret]
             .into_iter()
             .chain(self.scopes.iter().map(String::as_str))
         {
@@ -54,15 +53,15 @@ impl Client<'_> {
 }
 
 /// The token cache.
-#[derive(Default)]
-pub(crate) struct Tokens(parking_lot::Mutex<HashMap<Key, Known>>);
+pub(crate) struct Tokens(parking_lot::Mutex<FairMap<Key, TokenSlot>>);
 
-/// A client that has asked.
-struct Known {
-    /// Who asked first.
-    tenant: TenantId,
-    used: Instant,
-    slot: Arc<Mutex<Option<CachedToken>>>,
+/// The token of a client; whoever asks for it holds the lock.
+type TokenSlot = Arc<Mutex<Option<CachedToken>>>;
+
+impl Default for Tokens {
+    fn default() -> Self {
+        Self::with_clients(MAX_CLIENTS)
+    }
 }
 
 struct CachedToken {
@@ -71,25 +70,17 @@ struct CachedToken {
 }
 
 impl Tokens {
+    fn with_clients(most: usize) -> Self {
+        Self(parking_lot::Mutex::new(FairMap::new(most)))
+    }
+
     /// A valid token, from the cache or from the token endpoint.
     pub(super) async fn of(
         &self,
         client: &Client<'_>,
         outbound: &Outbound,
     ) -> Result<Secret, Error> {
-        let slot = {
-            let (mut clients, key) = (self.0.lock(), client.key());
-            if clients.len() >= MAX_CLIENTS && !clients.contains_key(&key) {
-                forget_one(&mut clients);
-            }
-            let known = clients.entry(key).or_insert_with(|| Known {
-                tenant: client.tenant.clone(),
-                used: Instant::now(),
-                slot: Arc::default(),
-            });
-            known.used = Instant::now();
-            Arc::clone(&known.slot)
-        };
+        let slot = Arc::clone(self.0.lock().of(client.tenant, &client.key(), TokenSlot::default));
         let mut kept = slot.lock().await;
         if let Some(kept) = kept.as_ref().filter(|kept| kept.until > Instant::now()) {
             return Ok(kept.token.clone());
@@ -103,17 +94,6 @@ impl Tokens {
     /// Drops a token that was rejected.
     pub(crate) fn forget(&self, key: &Key) {
         self.0.lock().remove(key);
-    }
-}
-
-/// Forgets a client of the tenant that has the most.
-fn forget_one(clients: &mut HashMap<Key, Known>) {
-    let mut counts: HashMap<&TenantId, usize> = HashMap::new();
-    clients.values().for_each(|known| *counts.entry(&known.tenant).or_default() += 1);
-    let Some(greatest) = counts.into_iter().max_by_key(|(_, count)| *count) else { return };
-    let own = clients.iter().filter(|(_, known)| known.tenant == *greatest.0);
-    if let Some(key) = own.min_by_key(|(_, known)| known.used).map(|(key, _)| *key) {
-        clients.remove(&key);
     }
 }
 
@@ -171,4 +151,68 @@ async fn refused(mut answer: Answer) -> Error {
         kind => kind,
     };
     Error::new(kind, format!("no token was given: {}", error.message()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::outbound::OutboundPolicy;
+
+    /// A token endpoint that counts its requests.
+    async fn endpoint() -> (String, Arc<AtomicUsize>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&asked);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let body = r#"{"access_token":"abcdef","expires_in":3600}"#;
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                     connection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        (format!("http://{address}/token"), asked)
+    }
+
+    #[tokio::test]
+    async fn a_tenant_with_many_clients_evicts_only_its_own_tokens() {
+        let (url, asked) = endpoint().await;
+        let allow = vec!["127.0.0.1".parse().unwrap()];
+        let outbound = Outbound::new(OutboundPolicy { allow, ..OutboundPolicy::default() });
+        let tokens = Tokens::with_clients(10);
+        let (quiet, noisy) = (TenantId::new("quiet"), TenantId::new("noisy"));
+        let ask = async |tenant: &TenantId, id: &str| {
+            let (token_url, secret, scopes) = (url.as_str(), "s3cret", &[]);
+            let client = Client { tenant, token_url, id, secret, scopes };
+            assert_eq!(tokens.of(&client, &outbound).await.unwrap().expose(), "abcdef");
+        };
+        for id in ["a", "b"] {
+            ask(&quiet, id).await;
+        }
+        for id in 0..40 {
+            ask(&noisy, &id.to_string()).await;
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 42);
+        for id in ["a", "b"] {
+            ask(&quiet, id).await;
+        }
+        ask(&noisy, "39").await;
+        assert_eq!(asked.load(Ordering::SeqCst), 42, "they are still there");
+        ask(&noisy, "0").await;
+        // The same client of another tenant is another client.
+        ask(&quiet, "39").await;
+        assert_eq!(asked.load(Ordering::SeqCst), 44);
+        assert_eq!(tokens.0.lock().len(), 10);
+    }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use serde_json::json;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use windlass::TenantId;
 
 use super::time_argument;
@@ -15,6 +16,7 @@ use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::state::audit::Audit;
 use crate::state::identity::{ApiKey, ApiKeys, KeyRequest, NewKey, Role, ToolView, UserBinding};
+use crate::state::quota::NarrowQuotas;
 
 /// Create, list and revoke API keys
 #[derive(Debug, Args)]
@@ -45,6 +47,9 @@ enum KeysAction {
         /// The user on whose behalf it calls, or '*' for any user that a request names
         #[arg(long, value_name = "ID")]
         user: Option<String>,
+        /// A quota of its own, such as calls_per_day=1000; may be repeated
+        #[arg(long, value_name = "NAME=LIMIT")]
+        quota: Vec<String>,
     },
     /// List the keys, without their texts
     List,
@@ -52,6 +57,14 @@ enum KeysAction {
     Rotate {
         /// The key's id
         id: String,
+    },
+    /// Set quotas of a key, in place of those of all keys; without any, show them
+    Quota {
+        /// The key's id
+        id: String,
+        /// A quota, such as calls_per_day=1000 or cost_per_day=2.5; `default` is that of all keys
+        #[arg(value_name = "NAME=LIMIT")]
+        quotas: Vec<String>,
     },
     /// Make a key stop working, on all servers
     Revoke {
@@ -68,6 +81,10 @@ fn after_help() -> String {
         ("For a script", "KEY=$(windlass keys create ci --expires 90d --quiet)"),
         ("For a person who runs the server", "windlass keys create ada --role admin"),
         ("Which keys there are, and when they were used", "windlass keys list"),
+        (
+            "At most 1,000 calls and $2.50 a day",
+            "windlass keys quota key_3kTz90aBx2Qf calls_per_day=1000 cost_per_day=2.5",
+        ),
         ("A key leaked", "windlass keys revoke key_3kTz90aBx2Qf"),
     ]);
     let roles = options::section(
@@ -86,18 +103,20 @@ pub(crate) fn run(args: KeysArgs, settings: &Settings, screen: Screen) -> Result
     block_on(async {
         let installation = match args.action {
             KeysAction::Create { .. } => Installation::new(settings, screen),
-            KeysAction::List | KeysAction::Rotate { .. } | KeysAction::Revoke { .. } => {
-                Installation::to_look_at(settings, screen)
-            }
+            KeysAction::List
+            | KeysAction::Rotate { .. }
+            | KeysAction::Quota { .. }
+            | KeysAction::Revoke { .. } => Installation::to_look_at(settings, screen),
         };
         let documents = installation.documents().await?;
         let audit = Audit::new(Arc::clone(documents));
         let keys = ApiKeys::new(Arc::clone(documents));
         match args.action {
-            KeysAction::Create { name, role, expires, tool, user } => {
+            KeysAction::Create { name, role, expires, tool, user, quota } => {
                 let tools = ToolView::new(tool).map_err(Failure::named)?;
                 let user = user.map(UserBinding::from);
-                let request = KeyRequest { name, role, expires_at: expires, tools, user };
+                let quotas = with_quotas(None, &quota)?;
+                let request = KeyRequest { name, role, expires_at: expires, tools, user, quotas };
                 let new = keys.create(&tenant, request).await.map_err(Failure::named)?;
                 // First of all: its text cannot be had again.
                 show_new(&new, screen)?;
@@ -109,6 +128,15 @@ pub(crate) fn run(args: KeysArgs, settings: &Settings, screen: Screen) -> Result
                 show_new(&new, screen)?;
                 audit.by_command(&tenant, "rotate_key", &id).await?;
             }
+            KeysAction::Quota { id, quotas } => {
+                let mut key = keys.get(&tenant, &id).await.map_err(unknown)?;
+                if !quotas.is_empty() {
+                    let quotas = with_quotas(key.quotas, &quotas)?;
+                    key = keys.set_quotas(&tenant, &id, quotas).await.map_err(unknown)?;
+                    audit.by_command(&tenant, "set_key_quotas", &id).await?;
+                }
+                show_quotas(&key, screen)?;
+            }
             KeysAction::Revoke { id } => {
                 let key = keys.revoke(&tenant, &id).await.map_err(unknown)?;
                 audit.by_command(&tenant, "revoke_key", &id).await?;
@@ -117,6 +145,50 @@ pub(crate) fn run(args: KeysArgs, settings: &Settings, screen: Screen) -> Result
         }
         Ok(Exit::Success)
     })
+}
+
+/// The quotas of a key, with these changes.
+fn with_quotas(
+    before: Option<NarrowQuotas>,
+    changes: &[String],
+) -> Result<Option<NarrowQuotas>, Failure> {
+    let Value::Object(mut quotas) = json!(before.unwrap_or_default()) else { return Ok(before) };
+    for change in changes {
+        let wrong = |why: &str| {
+            let hint =
+                "write NAME=LIMIT with a name of `quotas.per_key`, such as calls_per_day=1000";
+            Failure::usage(format!("`{change}` is no quota: {why}")).hint(hint)
+        };
+        let (name, limit) = change.split_once('=').ok_or_else(|| wrong("it has no limit"))?;
+        let limit = match limit {
+            "default" => Value::Null,
+            limit => {
+                let number = serde_json::from_str(&limit.replace('_', "")).ok();
+                number.filter(Value::is_number).ok_or_else(|| wrong("its limit is no number"))?
+            }
+        };
+        quotas.insert(name.to_owned(), limit);
+        if let Err(error) = NarrowQuotas::deserialize(&quotas) {
+            return Err(wrong(&error.to_string()));
+        }
+    }
+    let quotas = NarrowQuotas::deserialize(&quotas).unwrap_or_default();
+    Ok(Some(quotas).filter(|quotas| *quotas != NarrowQuotas::default()))
+}
+
+fn show_quotas(key: &ApiKey, screen: Screen) -> Result<(), Failure> {
+    if screen.json {
+        screen.document(key)?;
+        return Ok(());
+    }
+    let Value::Object(quotas) = json!(key.quotas.unwrap_or_default()) else { return Ok(()) };
+    if quotas.is_empty() {
+        screen.note(format_args!("{} ({}) has the quotas of all keys", key.id, key.name));
+    }
+    for (name, limit) in quotas {
+        screen.line(format_args!("{name}={limit}"))?;
+    }
+    Ok(())
 }
 
 fn unknown(error: windlass::Error) -> Failure {

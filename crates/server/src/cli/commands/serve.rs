@@ -129,7 +129,7 @@ pub(crate) async fn start(
     screen: Screen,
     listener: HttpListener,
 ) -> Result<Started, Failure> {
-    let quotas = TenantQuotas::new(settings.quotas);
+    let quotas = TenantQuotas::new(settings.quotas, settings.tenant_quotas.clone());
     let installation = Installation::new(&settings, screen).bounded(&quotas);
     let documents = Arc::clone(installation.documents().await?);
     let metrics = Arc::<Metrics>::default();

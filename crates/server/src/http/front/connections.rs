@@ -19,10 +19,9 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use windlass::TenantId;
+use windlass::{TENANT_SHARE, TenantId};
 use windlass_executors::outbound::Network;
 
-use super::slots::TENANT;
 use super::watchdog::{KeyClaim, Watchdog};
 
 /// How many keys a connection is counted for. Behind a proxy it may carry many;
@@ -209,7 +208,7 @@ impl OpenConnections {
         let free = limits.total.saturating_sub(self.all.len());
         let of_tenant = self.tenants.get(tenant).copied().unwrap_or_default();
         let has_tenant = |claims: &mut Vec<KeyClaim>| claims.iter().any(|it| it.tenant == *tenant);
-        of_tenant < (free + 1).saturating_mul(TENANT)
+        of_tenant < (free + 1).saturating_mul(TENANT_SHARE)
             || self.evict(|other| other.claims(has_tenant))
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! A request that waits costs next to nothing, so it is counted apart from those
 //! that run. Both pools are shared by dynamic thresholds: a tenant may take one more
-//! slot while it holds less than [`TENANT`] times the free ones, a key while it holds
+//! slot while it holds less than [`TENANT_SHARE`] times the free ones, a key while it holds
 //! less than [`KEY`] times. A flooding tenant is stopped before the last slot, two
 //! are stopped earlier, and a newcomer always finds room; no capacity is reserved
 //! while nobody floods.
@@ -23,15 +23,13 @@ use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use parking_lot::Mutex;
-use windlass::TenantId;
+use windlass::{TENANT_SHARE, TenantId};
 
 use super::connections::ConnectionPermit;
 use super::problem::Problem;
 use crate::http::app::App;
 use crate::state::identity::Identity;
 
-/// A tenant may have this many times what is free: alone, four of five slots.
-pub(crate) const TENANT: usize = 4;
 /// A key may have this many times what is free: alone, two of three.
 const KEY: usize = 2;
 /// The unauthenticated connections that an address may always have.
@@ -208,7 +206,7 @@ impl RequestSlotPool {
         if free == 0 {
             return Err(too_many());
         }
-        if state.tenants.of(&holder.tenant) >= free.saturating_mul(TENANT)
+        if state.tenants.of(&holder.tenant) >= free.saturating_mul(TENANT_SHARE)
             || state.keys.of(&holder.key) >= free.saturating_mul(KEY)
         {
             return Err(too_many_of_one());

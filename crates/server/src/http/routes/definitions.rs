@@ -148,11 +148,11 @@ pub(crate) async fn check(
     tenant: &TenantId,
     text: String,
 ) -> Result<CheckedDefinition, Error> {
-    let (app, tenant) = (Arc::clone(app), tenant.clone());
-    windlass::native::run_blocking(move || {
+    let (app, own) = (Arc::clone(app), tenant.clone());
+    windlass::native::run_blocking(tenant, move || {
         match definition::parse_all("definition", &text, &DefinitionLimits::default()) {
             Ok(parsed) => Ok(CheckedDefinition {
-                overreach: overreach(&app, &tenant, &parsed),
+                overreach: overreach(&app, &own, &parsed),
                 flaws: flaws(&parsed.tools, &app.engine)?,
                 parsed,
             }),

@@ -148,11 +148,14 @@ impl Reader {
 
     /// Sends what is kept after the last event that was sent.
     async fn catch_up(&mut self) -> Result<(), Gone> {
-        let (oldest, newest) = self.app.documents.event_range().await.map_err(Gone::Failed)?;
-        if self.last > newest || oldest > self.last.saturating_add(1) {
-            self.tell_gap(oldest, newest).await?;
+        let documents = &self.app.documents;
+        let (_, newest) = documents.event_range().await.map_err(Gone::Failed)?;
+        let forgotten = documents.forgotten_events(&self.topic.tenant).await;
+        let forgotten = forgotten.map_err(Gone::Failed)?;
+        if self.last > newest || forgotten > self.last {
+            self.tell_gap(forgotten + 1, newest).await?;
             self.last = self.last.min(newest);
-            self.pauses.retain(|since| oldest <= *since);
+            self.pauses.retain(|since| forgotten < *since);
         }
         loop {
             let filter = self.topic.filter();

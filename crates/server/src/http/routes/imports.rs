@@ -286,7 +286,8 @@ pub(crate) async fn create(
     let DocumentImport { name, from, options, dry_run } = wanted;
     let names = Names { taken: taken(app, tenant, &name), ..Names::default() };
     let source = source(app, tenant, from).await?;
-    let (source, import) = read(source, &name, &options, names, ApiDocument::import).await?;
+    let (source, import) =
+        read(tenant, source, &name, &options, names, ApiDocument::import).await?;
     if dry_run {
         return Ok(view::ok(&imports::report(&import)));
     }
@@ -352,7 +353,8 @@ async fn update(
     let options = body.options.map_or_else(|| Ok(old.options.clone()), options)?;
     let names = Names { taken: taken(&app, &who.tenant, &name), kept: old.names() };
     let source = source(&app, &who.tenant, from).await?;
-    let (source, import) = read(source, &name, &options, names, ApiDocument::import_again).await?;
+    let how = ApiDocument::import_again;
+    let (source, import) = read(&who.tenant, source, &name, &options, names, how).await?;
     let (unsupported, mut warnings) = (import.unsupported.clone(), imports::warnings(&import));
     let strays = import.strays.clone();
     let (mut new, diff) = old.updated(ImportedProvider::new(import, &source, options), &strays);
@@ -475,6 +477,7 @@ type ImportFn = fn(&ApiDocument, &str, &ImportOptions, &Names) -> Result<Import,
 
 /// Reads a document, away from the threads that answer requests.
 async fn read(
+    tenant: &TenantId,
     source: ApiDocument,
     name: &str,
     options: &ImportOptions,
@@ -482,7 +485,7 @@ async fn read(
     how: ImportFn,
 ) -> Result<(ApiDocument, Import), Problem> {
     let (name, options) = (name.to_owned(), options.clone());
-    let read = windlass::native::run_blocking(move || {
+    let read = windlass::native::run_blocking(tenant, move || {
         let import = how(&source, &name, &options, &names)?;
         Ok((source, import))
     });

@@ -21,10 +21,12 @@ use crate::http::document::operation::RouteSpec;
 use crate::http::document::shape;
 use crate::http::front::extract::{Authenticated, JsonBody, PathName, QueryString};
 use crate::http::front::problem::Problem;
+use crate::http::key_quotas;
 use crate::state::identity::{
     ApiKey, Identity, KeyRequest, NewKey, Permission, Role, TENANT_NAME, TENANT_PATTERN, ToolView,
     UserBinding, is_tenant_name,
 };
+use crate::state::quota::NarrowQuotas;
 
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
@@ -52,6 +54,21 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
             .details(OF_OTHERS)
             .query::<KeyTenantQuery>()
             .answer::<NewKeyDoc>(200, "The key"),
+        RouteSpec::put("/v1/keys/{key_id}/quotas", "set_key_quotas", set_quotas)
+            .may(
+                Permission::ManageKeys,
+                "Set the quotas of an API key; what is unset is that of all keys",
+            )
+            .details(
+                "An empty body takes them away. Only admins of the tenant `default` set more than \
+                 `quotas.per_key` of the settings. `GET /v1/quotas` with the key shows the result. \
+                 Admins of the tenant `default` manage the keys of all tenants: `tenant_id` names \
+                 the tenant.",
+            )
+            .query::<KeyTenantQuery>()
+            .body::<NarrowQuotas>()
+            .example(|| json!({"calls_per_day": 1000, "cost_per_day": 2.5}))
+            .answer::<KeyDoc>(200, "The key"),
     ]
 }
 
@@ -104,6 +121,8 @@ struct KeyDoc {
     tools: Option<Vec<String>>,
     /// The user on whose behalf it calls; `*` is any user that a request names.
     user: Option<String>,
+    /// Its own quotas, in place of those of all keys; null if it has none.
+    quotas: Option<NarrowQuotas>,
     /// How it begins.
     prefix: String,
     /// When it was created.
@@ -182,6 +201,9 @@ struct KeyBody {
         regex(pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")
     )]
     user_id: Option<String>,
+    /// Its own quotas, in place of those of all keys.
+    #[serde(default)]
+    quotas: Option<NarrowQuotas>,
     /// The tenant, if it is not that of the key.
     #[serde(default)]
     #[schemars(schema_with = "tenant")]
@@ -265,13 +287,17 @@ async fn create(
     })?;
     check_name("/user_id", body.user_id.as_deref())?;
     let user = body.user_id.map(UserBinding::from);
-    let request = KeyRequest { name: body.name, role: body.role.into(), expires_at, tools, user };
+    let quotas = body.quotas.filter(|quotas| *quotas != NarrowQuotas::default());
+    check_quotas(&app, &who, &tenant, quotas.as_ref(), "/quotas")?;
+    let (name, role) = (body.name, body.role.into());
+    let request = KeyRequest { name, role, expires_at, tools, user, quotas };
     let new = app.keys.create(&tenant, request).await.map_err(|error| match error.kind() {
         ErrorKind::InvalidArguments => {
             Problem::bad("a name is wrong").at("/name", error.message().to_owned())
         }
         _ => error.into(),
     })?;
+    key_quotas::heed(&app, &new.key);
     let mut response = view::with_status(StatusCode::CREATED, &shown(&new));
     response.extensions_mut().insert(about(&new.key));
     Ok(response)
@@ -309,6 +335,43 @@ async fn rotate(
     let mut response = view::ok(&shown(&new));
     response.extensions_mut().insert(about(&new.key));
     Ok(response)
+}
+
+async fn set_quotas(
+    State(app): State<Arc<App>>,
+    Authenticated(who): Authenticated,
+    PathName(id): PathName,
+    QueryString(query): QueryString<KeyTenantQuery>,
+    JsonBody(quotas): JsonBody<NarrowQuotas>,
+) -> Result<Response, Problem> {
+    let tenant = owner(&who, query.tenant_id, "tenant_id")?;
+    let quotas = Some(quotas).filter(|quotas| *quotas != NarrowQuotas::default());
+    check_quotas(&app, &who, &tenant, quotas.as_ref(), "")?;
+    let key = app.keys.set_quotas(&tenant, &id, quotas).await.map_err(missing)?;
+    key_quotas::heed(&app, &key);
+    let mut response = view::ok(&key);
+    response.extensions_mut().insert(about(&key));
+    Ok(response)
+}
+
+/// Whether somebody may give a key these quotas: what the settings say of all keys binds
+/// everybody but whoever runs the installation.
+fn check_quotas(
+    app: &App,
+    who: &Identity,
+    tenant: &TenantId,
+    quotas: Option<&NarrowQuotas>,
+    place: &str,
+) -> Result<(), Problem> {
+    let most = &app.quotas.of(tenant).per_key;
+    let beyond = quotas.and_then(|quotas| quotas.beyond(most));
+    match beyond.filter(|_| who.tenant != TenantId::default()) {
+        None => Ok(()),
+        Some(name) => {
+            let why = "it is more than `quotas.per_key` of the settings";
+            Err(Problem::bad("a quota is too high").at(format!("{place}/{name}"), why))
+        }
+    }
 }
 
 /// What the audit log says of a key.

@@ -205,9 +205,10 @@ impl App {
         self.quotas.allow_tools(QuotaHolder::Tenant(tenant), all)?;
         // A key has no more than its tenant, which is often enough to know.
         let Some(owner) = owner else { return Ok(()) };
-        if self.quotas.allow_tools(QuotaHolder::Key(owner), all).is_err() {
+        let key = QuotaHolder::Key { tenant, key: owner };
+        if self.quotas.allow_tools(key, all).is_err() {
             let own = self.tools_made(tenant, Some(owner), Some(source)).await? + wanted;
-            self.quotas.allow_tools(QuotaHolder::Key(owner), own)?;
+            self.quotas.allow_tools(key, own)?;
         }
         Ok(())
     }

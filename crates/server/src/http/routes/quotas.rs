@@ -15,7 +15,7 @@ use crate::http::document::operation::RouteSpec;
 use crate::http::front::extract::Authenticated;
 use crate::http::front::problem::Problem;
 use crate::state::identity::{Identity, Permission};
-use crate::state::quota::{ConcurrentUse, StoredResource};
+use crate::state::quota::{ConcurrentUse, QuotaHolder, StoredResource};
 
 pub(crate) fn rows() -> Vec<RouteSpec> {
     vec![
@@ -26,7 +26,8 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
                  minute and of a day reset with it (UTC); the others free up when something is \
                  deleted or ends. Concurrent use and calls per minute are counted by each \
                  server on its own, calls per day by all servers together. `windlass.yaml` \
-                 sets them under `quotas`.",
+                 sets them under `quotas`, those of one tenant under `quotas.tenants`; \
+                 `PUT /v1/keys/{key_id}/quotas` sets those of one key.",
             )
             .answer::<QuotasDoc>(200, "The quotas"),
     ]
@@ -71,14 +72,15 @@ async fn show(
 }
 
 async fn stored(app: &App, who: &Identity) -> Result<Vec<QuotaDoc>, Problem> {
-    let settings = &app.quotas.settings;
+    let tenant = QuotaHolder::Tenant(&who.tenant);
+    let key = QuotaHolder::Key { tenant: &who.tenant, key: &who.key_id };
     let mut all = Vec::new();
     for what in StoredResource::ALL {
         let used = used(app, who, what, None).await?;
-        all.push(quota(what.name(), "tenant", Some(what.most(settings)), used));
+        all.push(quota(what.name(), "tenant", app.quotas.most_stored(what, tenant), used));
         if what.is_counted_by_key() {
             let used = self::used(app, who, what, Some(&who.key_id)).await?;
-            all.push(quota(what.name(), "key", what.most_of_key(settings), used));
+            all.push(quota(what.name(), "key", app.quotas.most_stored(what, key), used));
         }
     }
     Ok(all)
@@ -108,8 +110,8 @@ fn live(app: &App, who: &Identity) -> Vec<QuotaDoc> {
     let one = |what: ConcurrentUse| {
         let (of_tenant, of_key) = quotas.live(what, who);
         [
-            quota(what.name(), "tenant", Some(quotas.most(what)), of_tenant),
-            quota(what.name(), "key", quotas.most_of_key(what), of_key),
+            quota(what.name(), "tenant", Some(quotas.most(what, &who.tenant)), of_tenant),
+            quota(what.name(), "key", quotas.most_of_key(what, who), of_key),
         ]
     };
     let [of_tenant, of_key] = app.sessions.counts(who);
@@ -121,11 +123,10 @@ fn live(app: &App, who: &Identity) -> Vec<QuotaDoc> {
 }
 
 fn calls(app: &App, who: &Identity) -> Vec<QuotaDoc> {
-    let limits = app.quotas.settings.calls();
-    let scopes = [
-        ("tenant", limits.tenant, QuotaScope::Tenant),
-        ("key", limits.key, QuotaScope::Key(&who.key_id)),
-    ];
+    let of_tenant = app.quotas.of(&who.tenant).calls().tenant;
+    let of_key = app.quotas.of_key(&who.tenant, &who.key_id).calls();
+    let scopes =
+        [("tenant", of_tenant, QuotaScope::Tenant), ("key", of_key, QuotaScope::Key(&who.key_id))];
     scopes
         .into_iter()
         .flat_map(|(scope, limit, of)| {

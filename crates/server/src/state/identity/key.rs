@@ -13,6 +13,7 @@ use windlass_store::Document;
 
 use super::{Identity, Role, ToolView, UserBinding};
 use crate::random;
+use crate::state::quota::NarrowQuotas;
 
 /// What every key begins with, so that scanners find one that leaked.
 const MARK: &str = "wl_";
@@ -37,6 +38,8 @@ pub(crate) struct ApiKey {
     pub(crate) tools: Option<ToolView>,
     /// The user on whose behalf it calls, if it is restricted.
     pub(crate) user: Option<UserBinding>,
+    /// Its own quotas, in place of those of all keys.
+    pub(crate) quotas: Option<NarrowQuotas>,
     /// The beginning of its text, such as `wl_3kTz90aB`.
     pub(crate) prefix: String,
     /// When it was created.
@@ -85,6 +88,8 @@ pub(super) struct StoredKey {
     pub(super) tools: Option<ToolView>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) user: Option<UserBinding>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) quotas: Option<NarrowQuotas>,
     pub(super) prefix: String,
     pub(super) hash: KeyHash,
     pub(super) created_at: Timestamp,
@@ -113,6 +118,7 @@ impl StoredKey {
             role: self.role,
             tools: self.tools,
             user: self.user,
+            quotas: self.quotas,
             prefix: self.prefix,
             created_at: self.created_at,
             rotated_at: self.rotated_at,

@@ -11,6 +11,7 @@ use super::key::{self, ApiKey, KeyHash, NewKey, StoredKey};
 use super::{Identity, Role, TENANT_NAME, ToolView, UserBinding, is_tenant_name};
 use crate::random;
 use crate::state::last_used::LastUsed;
+use crate::state::quota::NarrowQuotas;
 
 /// Where keys are kept.
 const SPACE: &str = crate::state::quota::API_KEYS;
@@ -38,6 +39,8 @@ pub(crate) struct KeyRequest {
     pub(crate) tools: Option<ToolView>,
     /// The user on whose behalf it calls, if it is restricted.
     pub(crate) user: Option<UserBinding>,
+    /// Its own quotas, in place of those of all keys.
+    pub(crate) quotas: Option<NarrowQuotas>,
 }
 
 /// The API keys of all tenants.
@@ -111,6 +114,7 @@ impl ApiKeys {
             expires_at: None,
             tools: None,
             user: None,
+            quotas: None,
         };
         self.create_as(&TenantId::default(), FIRST.to_owned(), request).await
     }
@@ -156,6 +160,30 @@ impl ApiKeys {
             Ok(())
         };
         self.change(tenant, id, revoke).await
+    }
+
+    /// Gives a key quotas of its own; none are those of all keys.
+    pub(crate) async fn set_quotas(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        quotas: Option<NarrowQuotas>,
+    ) -> Result<ApiKey, Error> {
+        let set = |stored: &mut StoredKey| {
+            stored.quotas = quotas;
+            Ok(())
+        };
+        self.change(tenant, id, set).await
+    }
+
+    /// The keys of all tenants that work and have quotas of their own.
+    pub(crate) async fn with_quotas(&self) -> Result<Vec<ApiKey>, Error> {
+        let mut keys = Vec::new();
+        for document in self.documents.all(SPACE).await? {
+            // One that is damaged is nobody's.
+            keys.extend(read(&document).ok().filter(has_quotas));
+        }
+        Ok(keys)
     }
 
     /// Gives a key another text. The old one stops working at once; whoever
@@ -207,6 +235,7 @@ impl ApiKeys {
             role: request.role,
             tools: request.tools,
             user: request.user,
+            quotas: request.quotas,
             prefix,
             hash: KeyHash::digest(text.expose()),
             created_at: now,
@@ -248,6 +277,10 @@ impl ApiKeys {
 /// Whether a key works that is kept as this.
 pub(crate) fn works(document: &Document) -> bool {
     read(document).is_ok_and(|key| key.works(Timestamp::now()))
+}
+
+fn has_quotas(key: &ApiKey) -> bool {
+    key.quotas.is_some() && key.works(Timestamp::now())
 }
 
 fn read(document: &Document) -> Result<ApiKey, Error> {

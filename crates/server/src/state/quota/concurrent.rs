@@ -53,20 +53,23 @@ impl TenantQuotas {
     ) -> Result<QuotaPermit, Error> {
         let mut live = self.live.lock();
         let of_tenant = live.tenants.entry((what, who.tenant.clone())).or_default();
-        let most = self.most(what);
+        let most = self.most(what, &who.tenant);
         if *of_tenant >= most {
             return Err(exceeded(what.name(), QuotaHolder::Tenant(&who.tenant), most, None));
         }
         *of_tenant += 1;
         let of_key = live.keys.entry((what, Arc::clone(&who.key_id))).or_default();
-        let most = self.most_of_key(what).unwrap_or(u64::MAX);
+        let most = self.most_of_key(what, who).unwrap_or(u64::MAX);
         let is_over = *of_key >= most;
         *of_key += 1;
         drop(live);
         let (tenant, key) = (who.tenant.clone(), Arc::clone(&who.key_id));
         let permit = QuotaPermit { quotas: Arc::clone(self), what, tenant, key };
         match is_over {
-            true => Err(exceeded(what.name(), QuotaHolder::Key(&who.key_id), most, None)),
+            true => {
+                let key = QuotaHolder::Key { tenant: &who.tenant, key: &who.key_id };
+                Err(exceeded(what.name(), key, most, None))
+            }
             false => Ok(permit),
         }
     }
@@ -79,17 +82,18 @@ impl TenantQuotas {
         (of_tenant.copied().unwrap_or_default(), of_key.copied().unwrap_or_default())
     }
 
-    pub(crate) fn most(&self, what: ConcurrentUse) -> u64 {
+    pub(crate) fn most(&self, what: ConcurrentUse, tenant: &TenantId) -> u64 {
         match what {
-            ConcurrentUse::Subscribers => self.settings.subscribers,
-            ConcurrentUse::Runs => self.settings.runs,
+            ConcurrentUse::Subscribers => self.of(tenant).subscribers,
+            ConcurrentUse::Runs => self.of(tenant).runs,
         }
     }
 
-    pub(crate) fn most_of_key(&self, what: ConcurrentUse) -> Option<u64> {
+    pub(crate) fn most_of_key(&self, what: ConcurrentUse, who: &Identity) -> Option<u64> {
+        let quotas = self.of_key(&who.tenant, &who.key_id);
         match what {
-            ConcurrentUse::Subscribers => self.settings.per_key.subscribers,
-            ConcurrentUse::Runs => self.settings.per_key.runs,
+            ConcurrentUse::Subscribers => quotas.subscribers,
+            ConcurrentUse::Runs => quotas.runs,
         }
     }
 }
@@ -114,6 +118,8 @@ fn give_back<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, u64>, whose: &K) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use windlass::ErrorKind;
 
     use super::*;
@@ -135,7 +141,7 @@ mod tests {
     fn keys_and_tenants_have_bounds_and_permits_are_given_back() {
         let mut settings = QuotaSettings { subscribers: 3, ..QuotaSettings::default() };
         settings.per_key.subscribers = Some(2);
-        let quotas = TenantQuotas::new(settings);
+        let quotas = TenantQuotas::new(settings, BTreeMap::new());
         let begin =
             |tenant: &str, key: &str| quotas.begin(ConcurrentUse::Subscribers, &who(tenant, key));
         let held = [begin("a", "a1").unwrap(), begin("a", "a1").unwrap()];

@@ -136,12 +136,15 @@ impl TenantQuotas {
     ) -> Result<(), Error> {
         let all = self.kept(documents, what, tenant, None).await?;
         let wanted = what.of(&all) + more;
-        what.within(QuotaHolder::Tenant(tenant), wanted, &self.settings, all.first_end)?;
+        self.within(what, QuotaHolder::Tenant(tenant), wanted, all.first_end)?;
+        let Some(owner) = owner else { return Ok(()) };
         // A key has no more than its tenant, which is often enough to know.
-        let most = what.most_of_key(&self.settings).unwrap_or(u64::MAX);
-        let Some(owner) = owner.filter(|_| wanted > most) else { return Ok(()) };
+        let key = QuotaHolder::Key { tenant, key: owner };
+        if self.most_stored(what, key).is_none_or(|most| wanted <= most) {
+            return Ok(());
+        }
         let own = self.kept(documents, what, tenant, Some(owner)).await?;
-        what.within(QuotaHolder::Key(owner), what.of(&own) + more, &self.settings, own.first_end)
+        self.within(what, key, what.of(&own) + more, own.first_end)
     }
 
     /// Whether somebody may begin one more conversation that is kept. It is kept
@@ -214,7 +217,7 @@ impl CheckedDocuments {
         let mut gone = self.inner.of_tenant(API_KEYS, tenant, "").await?;
         gone.retain(|key| !works(key));
         gone.sort_by_key(|key| std::cmp::Reverse(key.updated_at));
-        let most = usize::try_from(self.quotas.settings.api_keys).unwrap_or(usize::MAX);
+        let most = usize::try_from(self.quotas.of(tenant).api_keys).unwrap_or(usize::MAX);
         for key in gone.iter().skip(most) {
             self.inner.delete(API_KEYS, tenant, &key.id, Expect::Version(key.version)).await?;
         }
@@ -335,6 +338,10 @@ impl Documents for CheckedDocuments {
 
     fn event_range(&self) -> BoxFuture<'_, Result<(u64, u64), Error>> {
         self.inner.event_range()
+    }
+
+    fn forgotten_events<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<u64, Error>> {
+        self.inner.forgotten_events(tenant)
     }
 
     fn new_events(&self) -> watch::Receiver<u64> {

@@ -28,14 +28,14 @@ pub(crate) enum StoredResource {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum QuotaHolder<'a> {
     Tenant(&'a TenantId),
-    Key(&'a str),
+    Key { tenant: &'a TenantId, key: &'a str },
 }
 
 impl fmt::Display for QuotaHolder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tenant(tenant) => write!(f, "the tenant `{tenant}`"),
-            Self::Key(key) => write!(f, "the key `{key}`"),
+            Self::Key { key, .. } => write!(f, "the key `{key}`"),
         }
     }
 }
@@ -118,40 +118,37 @@ impl StoredResource {
     }
 
     /// How much one key may have made.
-    pub(crate) fn most_of_key(self, settings: &QuotaSettings) -> Option<u64> {
-        let NarrowQuotas { tools, providers, document_bytes, files, file_bytes, .. } =
-            settings.per_key;
+    pub(crate) fn most_of_key(self, quotas: &NarrowQuotas) -> Option<u64> {
         match self {
-            Self::Tools => tools,
-            Self::Providers => providers,
-            Self::DocumentBytes => document_bytes,
-            Self::Files => files,
-            Self::FileBytes => file_bytes,
-            Self::Credentials => settings.per_key.credentials,
-            Self::Conversations => settings.per_key.conversations,
-            Self::ConversationBytes => settings.per_key.conversation_bytes,
-            Self::Consents => settings.per_key.consents,
+            Self::Tools => quotas.tools,
+            Self::Providers => quotas.providers,
+            Self::DocumentBytes => quotas.document_bytes,
+            Self::Files => quotas.files,
+            Self::FileBytes => quotas.file_bytes,
+            Self::Credentials => quotas.credentials,
+            Self::Conversations => quotas.conversations,
+            Self::ConversationBytes => quotas.conversation_bytes,
+            Self::Consents => quotas.consents,
             Self::Approvals | Self::ApiKeys => None,
         }
     }
 
-    /// Refuses what is more than somebody may have. `end` is when the first of
-    /// what there is expires.
+    /// Refuses what is more than `most`. `end` is when the first of what there is
+    /// expires.
     pub(super) fn within(
         self,
         whose: QuotaHolder<'_>,
         wanted: u64,
-        settings: &QuotaSettings,
+        most: Option<u64>,
         end: Option<Timestamp>,
     ) -> Result<(), Error> {
-        let most = match whose {
-            QuotaHolder::Tenant(_) => self.most(settings),
-            QuotaHolder::Key(_) => self.most_of_key(settings).unwrap_or(u64::MAX),
-        };
-        if wanted <= most {
-            return Ok(());
+        match most.filter(|most| wanted > *most) {
+            None => Ok(()),
+            Some(most) => {
+                let end = end.filter(|_| self.ends_by_itself());
+                Err(exceeded(self.label(), whose, most, end))
+            }
         }
-        Err(exceeded(self.label(), whose, most, end.filter(|_| self.ends_by_itself())))
     }
 
     /// Whether its use falls with time, without anybody deleting something.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::server::Server;
+use super::server::{Server, until};
 use super::wire::{Answer, Client, Events, Sent, connect_narrow};
 
 fn echo(client: &Client, conversation: &str, message: &str) -> String {
@@ -254,6 +254,41 @@ fn a_reader_that_was_away_for_long_is_told_of_a_gap() {
     // From the very beginning there is not everything, either.
     let mut all = ours.follow("/v1/events", Some(0));
     assert!(names(&all.up_to("gap")).contains(&"gap"));
+}
+
+#[test]
+fn a_noisy_tenant_deletes_only_its_own_events_and_only_its_readers_hear_of_a_gap() {
+    for database in ["", "database: ':memory:'\n"] {
+        let server = Server::with(&format!("{database}records: {{keep_events: 60}}\n"), &[]);
+        let (quiet, noisy) = (server.key("quiet", "operator"), server.key("noisy", "operator"));
+        let first = |client: &Client| {
+            let mut reader = client.follow("/v1/events", None);
+            echo(client, "c", "first");
+            reader.up_to("execution_completed").last().unwrap().id
+        };
+        let (of_quiet, of_noisy) = (first(&quiet), first(&noisy));
+        let missed: Vec<String> = (0..5).map(|_| echo(&quiet, "c", "missed")).collect();
+        (0..100).for_each(|_| drop(echo(&noisy, "c", "noise")));
+        until("its oldest are deleted", || {
+            let seen = noisy.follow("/v1/events", of_noisy).next().unwrap();
+            (seen.name == "gap").then_some(())
+        });
+        let mut back = quiet.follow("/v1/events", of_quiet);
+        for call in &missed {
+            let seen = back.up_to("execution_completed");
+            assert_eq!(names(&seen), ["execution_started", "execution_completed"]);
+            assert_eq!(seen[1].data["call_id"], call.as_str());
+        }
+        // Of the noisy one, the newest are left.
+        let last = echo(&noisy, "c", "last");
+        let mut rest = noisy.follow("/v1/events", of_noisy);
+        assert_eq!(rest.next().unwrap().name, "gap");
+        let mut left = 0;
+        while rest.up_to("execution_completed").last().unwrap().data["call_id"] != last.as_str() {
+            left += 1;
+        }
+        assert!((10..30).contains(&left), "{left}");
+    }
 }
 
 #[test]

@@ -84,7 +84,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "admin",
-        &["list_keys", "create_key", "revoke_key", "rotate_key", "list_audit", "verify_audit"],
+        &[
+            "list_keys",
+            "create_key",
+            "revoke_key",
+            "rotate_key",
+            "set_key_quotas",
+            "list_audit",
+            "verify_audit",
+        ],
     ),
     ("admin of default", &["set_limits"]),
 ];

@@ -316,3 +316,104 @@ fn api_keys_are_counted_while_they_work() {
     assert!(shown["keys"].as_array().unwrap().len() <= 4, "{shown}");
     assert_eq!(quota(&admin, "api_keys", "tenant")["used"], 1.0);
 }
+
+#[test]
+fn a_tenant_has_quotas_of_its_own() {
+    let settings = "quotas:\n  tools: 2\n  files: 1\n  subscribers: 1\n  tenants:\n    \
+                    big: {tools: 3, subscribers: 2, calls_per_day: 4, per_key: {files: 1}}\n    \
+                    none: {files: 0, runs: 0}\n";
+    let server = Server::with(settings, &[]);
+    let (big, small) = (server.key("big", "operator"), server.key("small", "operator"));
+    for (client, most) in [(&big, 3.0), (&small, 2.0)] {
+        for at in 0..most as usize {
+            client.post("/v1/tools", &tool(&format!("t{at}"))).is(201);
+        }
+        let tenant = if most > 2.0 { "big" } else { "small" };
+        let over = format!("tools of the tenant `{tenant}`: all of {most}");
+        is_over(&client.post("/v1/tools", &tool("more")), &over);
+        assert_eq!(quota(client, "tools", "tenant")["limit"], most);
+    }
+    let held = [big.follow("/v1/events", None), big.follow("/v1/events", None)];
+    is_over(&big.get("/v1/events"), "subscribers of the tenant `big`: all of 2");
+    let _one = small.follow("/v1/events", None);
+    is_over(&small.get("/v1/events"), "subscribers of the tenant `small`: all of 1");
+    drop(held);
+    (0..4).for_each(|_| drop(echo(&big).is(200)));
+    let problem = echo(&big).problem(429, "quota_exceeded");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.starts_with("calls per day of the tenant `big`: all of 4"), "{detail}");
+    assert_eq!(quota(&big, "calls_per_day", "tenant")["limit"], 4.0);
+    (0..6).for_each(|_| drop(echo(&small).is(200)));
+    let file = |client: &Client| client.send("POST", "/v1/files", &[], b"x");
+    is_over(&file(&server.key("none", "caller")), "files of the tenant `none`: all of 0");
+    file(&big).is(201);
+    is_over(&file(&big), "files of the tenant `big`: all of 1");
+}
+
+#[test]
+fn a_key_has_quotas_of_its_own() {
+    let settings = "quotas: {per_key: {files: 2, calls_per_day: 5}}";
+    let mut server = Server::with(settings, &[]);
+    let admin = server.admin();
+    let make = |quotas: Value| {
+        let body = json!({"name": "n", "role": "operator", "tenant_id": "one", "quotas": quotas});
+        admin.post("/v1/keys", &body)
+    };
+    let made = make(json!({"files": 1, "calls_per_day": 7, "subscribers": 1})).is(201);
+    assert_eq!(made["key"]["quotas"]["files"], 1);
+    let id = made["key"]["id"].as_str().unwrap().to_owned();
+    let one = server.client(made["secret"].as_str().unwrap());
+    let other = server.key("one", "operator");
+    let file = |client: &Client| client.send("POST", "/v1/files", &[], b"x");
+    file(&one).is(201);
+    is_over(&file(&one), &format!("files of the key `{id}`: all of 1"));
+    file(&other).is(201);
+    file(&other).is(201);
+    is_over(&file(&other), "files of the key `key_");
+    let held = one.follow("/v1/events", None);
+    is_over(&one.get("/v1/events"), &format!("subscribers of the key `{id}`: all of 1"));
+    drop(held);
+    (0..7).for_each(|_| drop(echo(&one).is(200)));
+    let over = |client: &Client| {
+        let problem = echo(client).problem(429, "quota_exceeded");
+        problem["detail"].as_str().unwrap().to_owned()
+    };
+    assert!(over(&one).contains(&format!("the key `{id}`: all of 7")));
+    (0..5).for_each(|_| drop(echo(&other).is(200)));
+    assert!(over(&other).contains("all of 5"));
+    assert_eq!(quota(&one, "calls_per_day", "key")["limit"], 7.0);
+    assert_eq!(quota(&other, "calls_per_day", "key")["limit"], 5.0);
+
+    // It is changed, here and by a command, and outlives the server.
+    let path = format!("/v1/keys/{id}/quotas?tenant_id=one");
+    let shown = admin.put(&path, &json!({"calls_per_day": 9, "cost_per_day": 0.5})).is(200);
+    assert_eq!(shown["quotas"], json!({"calls_per_day": 9, "cost_per_day": 0.5}));
+    (0..2).for_each(|_| drop(echo(&one).is(200)));
+    assert!(over(&one).contains("all of 9"));
+    file(&one).is(201);
+    let set = ["keys", "quota", &id, "calls_per_day=10", "cost_per_day=default", "--tenant", "one"];
+    assert_eq!(server.project.ok(&set), "calls_per_day=10\n");
+    until("the server has heard of it", || {
+        (quota(&one, "calls_per_day", "key")["limit"] == 10.0).then_some(())
+    });
+    echo(&one).is(200);
+    server.terminate();
+    let server = server.kill_and_start();
+    let one = server.client(one.key.as_deref().unwrap());
+    assert!(over(&one).contains("all of 10"));
+    let admin = server.admin();
+    admin.put(&path, &json!({})).is(200);
+    assert_eq!(quota(&one, "calls_per_day", "key")["limit"], 5.0);
+
+    // The settings bind admins of other tenants, and what is wrong is refused.
+    let own = server.key("one", "admin");
+    let path = format!("/v1/keys/{id}/quotas");
+    let problem = own.put(&path, &json!({"calls_per_day": 6})).problem(400, "invalid_request");
+    assert_eq!(problem["errors"][0]["path"], "/calls_per_day", "{problem}");
+    own.put(&path, &json!({"calls_per_day": 4})).is(200);
+    for wrong in [json!({"calls_per_day": -1}), json!({"cost_per_day": -0.5}), json!({"call": 1})] {
+        own.put(&path, &wrong).problem(400, "invalid_request");
+    }
+    own.put("/v1/keys/key_unknown/quotas", &json!({})).problem(404, "not_found");
+    server.key("one", "operator").put(&path, &json!({})).problem(403, "forbidden");
+}

@@ -2,16 +2,14 @@
 
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
+use windlass::TenantId;
 
 use super::super::rows::json;
 use super::fault::Fault;
 use super::keep::{signed, unsigned, whole};
 use super::{note, read, text};
-use crate::documents::{EventFilter, KeptEvent, NewEvent};
+use crate::documents::{EventFilter, EventSurplus, KeptEvent, NewEvent};
 use crate::value::read_json;
-
-/// Maximum number of events in one statement.
-const STEP: i64 = 5000;
 
 /// Appends events in this order; returns the position of the last one.
 ///
@@ -99,15 +97,51 @@ pub(super) async fn range(client: &Client) -> Result<(u64, u64), tokio_postgres:
     Ok((unsigned(row.try_get(0)?), unsigned(row.try_get(1)?)))
 }
 
-/// Deletes some of the oldest events if there are too many; returns how many.
-pub(super) async fn forget(client: &Client, keep: u64) -> Result<u64, tokio_postgres::Error> {
-    client
-        .execute_typed(
-            "DELETE FROM windlass.events WHERE position <= (
-                 SELECT least(max(position) - $1, min(position) + $2) FROM windlass.events)",
-            &[(&signed(keep.max(1)), Type::INT8), (&STEP, Type::INT8)],
+/// How many events each tenant has, by its key.
+pub(super) async fn counts(client: &Client) -> Result<Vec<(String, u64)>, tokio_postgres::Error> {
+    let sql = "SELECT tenant, count(*) FROM windlass.events GROUP BY tenant";
+    let rows = client.query_typed(sql, &[]).await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, unsigned(row.try_get(1)?)))).collect()
+}
+
+/// Deletes the oldest events of tenants, by their keys, and remembers up to which
+/// position. Where another server has done it meanwhile, nothing more is deleted.
+pub(super) async fn forget(
+    client: &Client,
+    surplus: &[EventSurplus],
+) -> Result<(), tokio_postgres::Error> {
+    let sql = "WITH ends AS (SELECT
+            (SELECT position FROM windlass.events WHERE tenant = $1
+             ORDER BY position DESC LIMIT 1 OFFSET $2) AS last,
+            (SELECT max(position) FROM (
+                SELECT position FROM windlass.events WHERE tenant = $1
+                ORDER BY position LIMIT $3) AS oldest) AS step
+        ), gone AS (
+            INSERT INTO windlass.forgotten_events AS known (tenant, position)
+            SELECT $1, least(last, step) FROM ends WHERE last IS NOT NULL
+            ON CONFLICT (tenant) DO UPDATE
+                SET position = greatest(known.position, excluded.position)
+            RETURNING position
         )
-        .await
+        DELETE FROM windlass.events USING gone
+        WHERE events.tenant = $1 AND events.position <= gone.position";
+    for EventSurplus { tenant, level, gone } in surplus {
+        let (level, gone) = (signed(*level), signed(*gone));
+        let values: [(&(dyn ToSql + Sync), Type); 3] =
+            [(tenant, Type::TEXT), (&level, Type::INT8), (&gone, Type::INT8)];
+        client.execute_typed(sql, &values).await?;
+    }
+    Ok(())
+}
+
+/// Position of the last event of a tenant that was deleted.
+pub(super) async fn forgotten(
+    client: &Client,
+    tenant: &TenantId,
+) -> Result<u64, tokio_postgres::Error> {
+    let sql = "SELECT coalesce(max(position), 0) FROM windlass.forgotten_events WHERE tenant = $1";
+    let row = client.query_typed_one(sql, &[(&text::key(tenant.as_str()), Type::TEXT)]).await?;
+    Ok(unsigned(row.try_get(0)?))
 }
 
 fn event(row: &Row) -> Result<KeptEvent, tokio_postgres::Error> {

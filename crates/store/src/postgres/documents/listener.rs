@@ -13,7 +13,7 @@ use super::super::options::PostgresOptions;
 use super::fault::{Fault, no_answer};
 use super::note::Own;
 use super::{events, keep, note, schema};
-use crate::documents::News;
+use crate::documents::{EventCount, News};
 
 /// Interval of checks on the connection, and of reconnect attempts.
 const BEAT: Duration = Duration::from_secs(1);
@@ -27,6 +27,7 @@ pub(super) struct Listener {
     news: Arc<News>,
     /// `None` during an outage.
     client: Option<Client>,
+    event_count: EventCount,
 }
 
 impl Listener {
@@ -37,7 +38,8 @@ impl Listener {
         own: Arc<Own>,
         news: Arc<News>,
     ) -> Result<Self, Error> {
-        let mut this = Self { target, options, own, news, client: None };
+        let event_count = EventCount::default();
+        let mut this = Self { target, options, own, news, client: None, event_count };
         let end = this.listen().await;
         end.map_err(|fault| fault.at(&this.target.place, "open the documents"))?;
         Ok(this)
@@ -86,7 +88,14 @@ impl Listener {
         let (_, newest) = events::range(client).await?;
         self.news.events_until(newest);
         while keep::sweep(client).await? > 0 {}
-        while events::forget(client, self.options.keep_events).await? > 0 {}
+        let keep = self.options.keep_events;
+        while self.event_count.may_exceed(keep, newest) {
+            let surplus = self.event_count.counted(events::counts(client).await?, keep, newest);
+            if surplus.is_empty() {
+                break;
+            }
+            events::forget(client, &surplus).await?;
+        }
         Ok(())
     }
 

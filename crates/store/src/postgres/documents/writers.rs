@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_postgres::Client;
-use windlass::Error;
+use windlass::{Error, FairSlots, TenantId};
 
 use super::super::connect::Target;
 use super::super::options::PostgresOptions;
@@ -18,7 +17,7 @@ pub(super) struct Writers {
     target: Target,
     runtime: Handle,
     idle: Mutex<Vec<Arc<Client>>>,
-    permits: Arc<Semaphore>,
+    slots: Arc<FairSlots>,
     /// Client-side timeout, longer than the server's statement timeout.
     patience: Duration,
 }
@@ -29,17 +28,18 @@ impl Writers {
             target,
             runtime,
             idle: Mutex::default(),
-            permits: Arc::new(Semaphore::new(options.readers.max(1))),
+            slots: FairSlots::new(options.readers),
             patience: options.statement_timeout + Duration::from_secs(1),
         }
     }
 
-    /// Runs an operation on a pooled connection to its end, even if the caller is gone.
+    /// Runs an operation of a tenant, or of the server itself, on a pooled connection to its end, even if the caller is gone.
     /// It is not retried: after a lost connection its outcome is unknown. `what` finishes
     /// the sentence "cannot …".
     pub(super) async fn write<T, F>(
         self: &Arc<Self>,
         what: &'static str,
+        tenant: Option<&TenantId>,
         work: impl FnOnce(Arc<Client>) -> F + Send + 'static,
     ) -> Result<T, Error>
     where
@@ -47,10 +47,10 @@ impl Writers {
         F: Future<Output = Result<T, Fault>> + Send + 'static,
     {
         let gone = || unavailable(format!("cannot {what}: the store is shutting down"));
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| gone())?;
+        let slot = self.slots.take(tenant).await;
         let this = Arc::clone(self);
         let task = self.runtime.spawn(async move {
-            let _permit = permit;
+            let _slot = slot;
             this.try_write(what, work).await
         });
         let end = task.await.map_err(|_| gone())?;

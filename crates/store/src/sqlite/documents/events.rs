@@ -1,15 +1,12 @@
 //! The event log in SQL.
 
 use rusqlite::types::Value as Column;
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use windlass::TenantId;
 
 use super::read::{signed, unsigned};
-use crate::documents::{EventFilter, KeptEvent, NewEvent};
+use crate::documents::{EventFilter, EventSurplus, KeptEvent, NewEvent};
 use crate::value::read_json;
-
-/// Maximum number of events deleted in one transaction.
-const STEP: u64 = 5000;
 
 /// Appends events in this order; returns the position of the last one.
 pub(super) fn append(db: &Connection, events: &[NewEvent]) -> rusqlite::Result<u64> {
@@ -39,17 +36,42 @@ pub(super) fn range(db: &Connection) -> rusqlite::Result<(u64, u64)> {
     )
 }
 
-/// Whether there are more events than allowed.
-pub(super) fn are_too_many(db: &Connection, keep: u64) -> rusqlite::Result<bool> {
-    let (oldest, newest) = range(db)?;
-    Ok(newest > 0 && newest - oldest >= keep.max(1))
+/// How many events each tenant has.
+pub(super) fn counts(db: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
+    let mut statement = db.prepare_cached("SELECT tenant, count(*) FROM events GROUP BY tenant")?;
+    statement.query_map([], |row| Ok((row.get(0)?, unsigned(row, 1)?)))?.collect()
 }
 
-/// Deletes some of the oldest events.
-pub(super) fn forget(db: &Connection, keep: u64) -> rusqlite::Result<usize> {
-    let (oldest, newest) = range(db)?;
-    let last = newest.saturating_sub(keep.max(1)).min(oldest + STEP);
-    db.execute("DELETE FROM events WHERE position <= ?", [signed(last)])
+/// Deletes the oldest events of tenants, and remembers up to which position. Where another
+/// process has done it meanwhile, nothing more is deleted.
+pub(super) fn forget(db: &Connection, surplus: &[EventSurplus]) -> rusqlite::Result<()> {
+    let mut remember = db.prepare_cached(
+        "INSERT INTO forgotten_events (tenant, position)
+         SELECT ?1, min(last, step) FROM (SELECT
+             (SELECT position FROM events WHERE tenant = ?1
+              ORDER BY position DESC LIMIT 1 OFFSET ?2) AS last,
+             (SELECT max(position) FROM (
+                 SELECT position FROM events WHERE tenant = ?1
+                 ORDER BY position LIMIT ?3)) AS step)
+         WHERE last IS NOT NULL
+         ON CONFLICT DO UPDATE SET position = max(position, excluded.position)
+         RETURNING position",
+    )?;
+    let mut delete = db.prepare_cached("DELETE FROM events WHERE tenant = ? AND position <= ?")?;
+    for EventSurplus { tenant, level, gone } in surplus {
+        let values = params![tenant, signed(*level), signed(*gone)];
+        let last: Option<i64> = remember.query_row(values, |row| row.get(0)).optional()?;
+        if let Some(last) = last {
+            delete.execute(params![tenant, last])?;
+        }
+    }
+    Ok(())
+}
+
+/// Position of the last event of a tenant that was deleted.
+pub(super) fn forgotten(db: &Connection, tenant: &TenantId) -> rusqlite::Result<u64> {
+    let sql = "SELECT coalesce(max(position), 0) FROM forgotten_events WHERE tenant = ?";
+    db.prepare_cached(sql)?.query_row([tenant.as_str()], |row| unsigned(row, 0))
 }
 
 /// A query for events, with its parameters.

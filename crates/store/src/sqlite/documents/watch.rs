@@ -11,7 +11,7 @@ use windlass::Error;
 
 use super::writer::DocumentWriter;
 use super::{connect, events, keep};
-use crate::documents::{News, Origin};
+use crate::documents::{EventCount, News, Origin};
 use crate::fault::unavailable;
 use crate::sqlite::fault::storage;
 use crate::sqlite::file_identity::FileIdentity;
@@ -37,6 +37,7 @@ pub(super) struct Watch {
     data_version: Option<i64>,
     /// Number of the last change that was reported.
     last_change: i64,
+    event_count: EventCount,
 }
 
 /// The polling thread, which stops when this is dropped.
@@ -66,6 +67,7 @@ impl Watch {
             connection,
             data_version,
             last_change,
+            event_count: EventCount::default(),
         }
     }
 
@@ -153,10 +155,17 @@ impl Watch {
         if keep::has_expired(db)? {
             while documents.write_here(keep::sweep)? > 0 {}
         }
-        if events::are_too_many(db, keep)? {
-            while events.write_here(|db| events::forget(db, keep))? > 0 {}
+        loop {
+            let (_, newest) = events::range(db)?;
+            if !self.event_count.may_exceed(keep, newest) {
+                return Ok(());
+            }
+            let surplus = self.event_count.counted(events::counts(db)?, keep, newest);
+            if surplus.is_empty() {
+                return Ok(());
+            }
+            events.write_here(|db| events::forget(db, &surplus))?;
         }
-        Ok(())
     }
 }
 

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
 use tokio::task;
-use windlass::Error;
+use windlass::{Error, FairSlots, TenantId};
 
 use crate::fault::unavailable;
 use crate::sqlite::connect::lock;
@@ -20,7 +19,7 @@ pub(super) struct DocumentWriter {
     connection: Arc<Mutex<Connection>>,
     identity: Arc<FileIdentity>,
     /// Waiting callers queue here, rather than on a thread each.
-    turn: Arc<Semaphore>,
+    turn: Arc<FairSlots>,
     /// How long to wait for another process's lock.
     patience: Duration,
 }
@@ -36,22 +35,22 @@ impl DocumentWriter {
             path: path.to_owned(),
             connection: Arc::new(Mutex::new(connection)),
             identity,
-            turn: Arc::new(Semaphore::new(1)),
+            turn: FairSlots::new(1),
             patience,
         }
     }
 
-    /// Runs an operation in a transaction on a blocking thread, and reports the change
+    /// Runs an operation of a tenant, or of the server itself, in a transaction on a blocking thread, and reports the change
     /// once it is committed. Both are completed even if the caller is gone. `what`
     /// finishes the sentence "cannot …".
     pub(super) async fn write<T: Send + 'static>(
         &self,
         what: &'static str,
+        tenant: Option<&TenantId>,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
         tell: impl FnOnce(&T) + Send + 'static,
     ) -> Result<T, Error> {
-        let gone = |_| unavailable(format!("cannot {what}: the store is shutting down"));
-        let turn = Arc::clone(&self.turn).acquire_owned().await.map_err(gone)?;
+        let turn = self.turn.take(tenant).await;
         let (connection, patience) = (Arc::clone(&self.connection), self.patience);
         let identity = Arc::clone(&self.identity);
         let written = task::spawn_blocking(move || {

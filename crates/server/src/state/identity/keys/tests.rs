@@ -10,7 +10,14 @@ fn keys() -> (Arc<MemoryDocuments>, ApiKeys) {
 }
 
 fn request(name: &str, role: Role) -> KeyRequest {
-    KeyRequest { name: name.to_owned(), role, expires_at: None, tools: None, user: None }
+    KeyRequest {
+        name: name.to_owned(),
+        role,
+        expires_at: None,
+        tools: None,
+        user: None,
+        quotas: None,
+    }
 }
 
 #[tokio::test]
