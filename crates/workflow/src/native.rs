@@ -68,8 +68,15 @@ pub(crate) fn read(
         Some(budget) => RunBudget::deserialize_or(budget, &mut reading),
     };
     let names = Names::of_run();
-    let steps = config.get("steps").cloned().unwrap_or_default();
-    let graph = reading.block(&steps, "steps", &names, 0);
+    let graph = match config.get("steps") {
+        Some(steps) => reading.block(steps, "steps", &names, 0),
+        None => {
+            let hint = "write `steps:` with a mapping of step names, such as \
+                `steps: {page: {call: webscraper, with: {url: \"${input.url}\"}}}`";
+            reading.flaw("steps", "a workflow needs `steps`", hint);
+            None
+        }
+    };
     let returns = match config.get("output") {
         None => Returns::Last,
         Some(output) => {

@@ -47,12 +47,6 @@ pub(super) fn read(
     if let Some(node) = fields.get("output_schema") {
         spec.output = Some(schema::read(node, Dialect::JsonSchema, report));
     }
-    let config = &spec.entry.config;
-    if !config.contains_key("steps") && !config.contains_key("dify") {
-        let hint = "write `steps:` with a mapping of step names, such as \
-            `steps: {page: {call: webscraper, with: {url: \"${input.url}\"}}}`";
-        report.hinted(fields.at, "a workflow needs `steps`", hint);
-    }
     // The executor checks what a run returns; a run that waits returns nothing yet.
     spec.output_advisory = true;
 }
