@@ -12,6 +12,7 @@ use super::Outcome;
 use crate::call::Call;
 use crate::call::content::{Body, Content, Facts, Output, Payload, Truncated};
 use crate::error::{Error, ErrorKind};
+use crate::journal::OpenCall;
 use crate::journal::record::RecordStore;
 
 /// Timeout for storing the whole result. The call already has its result then,
@@ -24,6 +25,7 @@ const NOTICE_BYTES: usize = 400;
 /// already been converted.
 pub(crate) async fn convert(
     call: &Call,
+    open: &mut OpenCall,
     answer: Outcome,
     max_bytes: usize,
     store: &dyn RecordStore,
@@ -34,7 +36,9 @@ pub(crate) async fn convert(
     };
     check(call, &output)?;
     let max_bytes = call.tool.spec().max_output_bytes.unwrap_or(max_bytes);
-    if output_size(&output, max_bytes) <= max_bytes {
+    let size = output_size(&output, max_bytes);
+    if size <= max_bytes {
+        open.output_size = Some(size);
         return Ok(Arc::new(output));
     }
     // Boxed: most results fit.

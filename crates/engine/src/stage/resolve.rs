@@ -1,6 +1,6 @@
 //! Finds the tool of a call.
 
-use crate::call::CallRequest;
+use crate::call::context::Caller;
 use crate::error::{Error, ErrorKind};
 use crate::tool::groups::{Groups, Session};
 use crate::tool::registry::{FoundTool, Registry};
@@ -10,14 +10,13 @@ use crate::value::name::TenantId;
 pub(crate) fn resolve(
     registry: &Registry,
     groups: &Groups,
-    request: &CallRequest,
+    caller: &Caller,
+    name: &str,
 ) -> Result<FoundTool, Error> {
-    let tenant = &request.context.caller.tenant;
-    let tool = registry
-        .find(tenant, &request.tool)
-        .ok_or_else(|| unknown(registry, tenant, &request.tool))?;
+    let tenant = &caller.tenant;
+    let tool = registry.find(tenant, name).ok_or_else(|| unknown(registry, tenant, name))?;
     if let Some(group) = &tool.spec().group {
-        let session = Session::of(&request.context.caller);
+        let session = Session::of(caller);
         if !groups.is_active(group, session.as_ref()) {
             return Err(Error::new(
                 ErrorKind::ToolInactive,
