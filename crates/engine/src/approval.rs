@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 pub use rules::{ApprovalRule, ApprovalRules, ArgumentRule, ArgumentTest, BehaviourTest};
 
 use crate::call::context::{Agent, Caller, Context};
-use crate::call::{Call, CallRequest};
+use crate::call::{Call, CallOptions, CallRequest};
 use crate::error::Error;
 use crate::schedule::RetryPolicy;
 use crate::tool::executor::BoxFuture;
@@ -173,7 +173,7 @@ impl Verdict {
 
 impl SuspendedCall {
     pub(crate) fn new(
-        request: &CallRequest,
+        request: &CallOptions,
         call: &Call,
         batch_id: Option<BatchId>,
         created_at: Timestamp,
@@ -223,8 +223,8 @@ impl SuspendedCall {
         let mut request =
             CallRequest::new(Arc::clone(&self.tool_name), self.arguments.clone()).context(context);
         request.call_ref.clone_from(&self.call_ref);
-        request.timeout = self.timeout;
-        request.priority = self.priority;
+        request.options.timeout = self.timeout;
+        request.options.priority = self.priority;
         let extras = request.extras();
         extras.credential.clone_from(&self.credential);
         extras.key.clone_from(&self.idempotency_key);

@@ -46,9 +46,16 @@ const MAX_PRIORITY: i32 = 10;
 #[derive(Clone)]
 pub struct CallRequest {
     pub(crate) tool: Arc<str>,
-    pub(crate) arguments: Value,
+    /// Shared from the start: they go to the tool and to the record unmoved.
+    pub(crate) arguments: Arc<Value>,
     pub(crate) context: Arc<Context>,
     pub(crate) call_ref: Option<Arc<str>>,
+    pub(crate) options: CallOptions,
+}
+
+/// How a call is to run: what is left of its request once it is open.
+#[derive(Clone, Default)]
+pub(crate) struct CallOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: Option<CancellationToken>,
     pub(crate) priority: i32,
@@ -87,13 +94,10 @@ impl CallRequest {
     pub fn new(tool: impl Into<Arc<str>>, arguments: impl Into<Value>) -> Self {
         Self {
             tool: tool.into(),
-            arguments: arguments.into(),
+            arguments: Arc::new(arguments.into()),
             context: Context::unnamed(),
             call_ref: None,
-            timeout: None,
-            cancel: None,
-            priority: 0,
-            extras: None,
+            options: CallOptions::default(),
         }
     }
 
@@ -123,7 +127,7 @@ impl CallRequest {
     /// Sets the timeout, in place of the tool's and the engine's.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout.min(crate::value::duration::MAX));
+        self.options.timeout = Some(timeout.min(crate::value::duration::MAX));
         self
     }
 
@@ -139,7 +143,7 @@ impl CallRequest {
     /// overtakes a new one of the highest after 20 seconds.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = priority.clamp(-MAX_PRIORITY, MAX_PRIORITY);
+        self.options.priority = priority.clamp(-MAX_PRIORITY, MAX_PRIORITY);
         self
     }
 
@@ -216,19 +220,21 @@ impl CallRequest {
     /// Sets a token that cancels the call.
     #[must_use]
     pub fn cancel_token(mut self, token: CancellationToken) -> Self {
-        self.cancel = Some(token);
+        self.options.cancel = Some(token);
         self
     }
 
     pub(crate) fn extras(&mut self) -> &mut RequestExtras {
-        self.extras.get_or_insert_default()
+        self.options.extras.get_or_insert_default()
     }
 
     /// The call's id; generated if it has none.
     pub(crate) fn known_id(&mut self) -> CallId {
         *self.extras().id.get_or_insert_with(|| CallId::at(Timestamp::now()))
     }
+}
 
+impl CallOptions {
     pub(crate) fn own_id(&self) -> Option<CallId> {
         self.extras.as_ref()?.id
     }
@@ -366,17 +372,16 @@ impl Call {
         tool: FoundTool,
         arguments: Checked,
         secrets: InjectedSecrets,
-        request: &CallRequest,
         open: &OpenCall,
         deadline: tokio::time::Instant,
     ) -> Self {
         Self {
             id: open.id,
-            call_ref: request.call_ref.clone(),
+            call_ref: open.call_ref().cloned(),
             tool,
             arguments: CallArguments::new(arguments),
             secrets,
-            context: Arc::clone(&request.context),
+            context: Arc::clone(open.context()),
             shared: Arc::clone(open.shared()),
             deadline: deadline.into_std(),
             ticket: TicketCell::default(),

@@ -34,7 +34,7 @@ use crate::approval::Approvals;
 use crate::call::cache::ResultCache;
 use crate::call::content::Output;
 use crate::call::credential::CredentialSource;
-use crate::call::{Call, CallEnvironment, CallRequest, CallResult};
+use crate::call::{Call, CallEnvironment, CallOptions, CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
 use crate::hook::Hook;
 use crate::journal::OpenCall;
@@ -96,10 +96,10 @@ impl Engine {
     /// cancelled. Work that has begun to change something runs to completion in
     /// the background and is recorded.
     pub fn call(&self, request: CallRequest) -> impl Future<Output = CallResult> + Send {
-        self.run_opened(request, Self::open)
+        self.run_opened(move || self.open(request))
     }
 
-    fn open(&self, request: &mut CallRequest) -> OpenCall {
+    fn open(&self, request: CallRequest) -> (OpenCall, CallOptions) {
         OpenCall::new(Arc::clone(self.0.shards.current().1), request)
     }
 
@@ -108,12 +108,11 @@ impl Engine {
     #[expect(clippy::manual_async_fn, reason = "an `async fn` moves its arguments once more")]
     fn run_opened(
         &self,
-        mut request: CallRequest,
-        open: impl FnOnce(&Self, &mut CallRequest) -> OpenCall + Send,
+        open: impl FnOnce() -> (OpenCall, CallOptions) + Send,
     ) -> impl Future<Output = CallResult> + Send {
         async move {
-            let mut open = open(self, &mut request);
-            let found = self.resolve(&request);
+            let (mut open, request) = open();
+            let found = self.resolve(&open);
             if found.as_ref().is_ok_and(|tool| !tool.spec().behaviour.read_only) {
                 return self.run_durably(request, open, found).await;
             }
@@ -121,26 +120,26 @@ impl Engine {
         }
     }
 
-    fn resolve(&self, request: &CallRequest) -> Result<FoundTool, Error> {
-        stage::resolve(&self.0.registry, &self.0.groups, request)
+    fn resolve(&self, open: &OpenCall) -> Result<FoundTool, Error> {
+        stage::resolve(&self.0.registry, &self.0.groups, open.caller(), open.tool_name())
     }
 
     fn run_durably(
         &self,
-        request: CallRequest,
+        request: CallOptions,
         mut open: OpenCall,
         found: Result<FoundTool, Error>,
-    ) -> DurableCall {
+    ) -> DurableCall<'_> {
         let effect = Arc::new(AtomicBool::new(false));
         open.effect = Some(Arc::clone(&effect));
         let engine = self.clone();
-        let work = async move { engine.run_to_end(&request, &mut open, found).await };
+        let work = Box::pin(async move { engine.run_to_end(&request, &mut open, found).await });
         DurableCall::new(work, effect, &self.0.tasks)
     }
 
     async fn run_to_end(
         &self,
-        request: &CallRequest,
+        request: &CallOptions,
         open: &mut OpenCall,
         found: Result<FoundTool, Error>,
     ) -> CallResult {
@@ -161,21 +160,21 @@ impl Engine {
     /// slow path so that the future stays small.
     async fn run(
         &self,
-        request: &CallRequest,
+        request: &CallOptions,
         open: &mut OpenCall,
         found: Result<FoundTool, Error>,
     ) -> Result<Arc<Output>, Error> {
         let EngineInner { settings, hooks, cache, .. } = &*self.0;
         // What can be refused without waiting.
         let tool = found.inspect(|tool| open.resolved(tool))?;
-        stage::check_request(request, settings.max_depth)?;
+        stage::check_request(request, open.context(), settings.max_depth)?;
         stage::parse(request, open.arguments())?;
-        let secrets = stage::inject(&tool, &request.context, open.arguments())?;
+        let secrets = stage::inject(&tool, open)?;
         let source = self.choose_credentials(request, &tool, &secrets)?;
         let arguments = self.validate(request, &tool, open)?;
-        self.take_quota(request, &tool)?;
+        self.take_quota(request, open.context(), &tool)?;
         let until = self.until(request, &tool, open);
-        let mut call = Call::new(tool, arguments, secrets, request, open, until.deadline);
+        let mut call = Call::new(tool, arguments, secrets, open, until.deadline);
         // What may wait, and can be stopped.
         self.approve(request, &call, open, &until).await?;
         stage::add_credentials(source, request, &mut call, &until).await?;
@@ -185,22 +184,30 @@ impl Engine {
         let upstream = call.upstream(&self.0.upstreams);
         let mut attempts = Attempts::new(request, &call, open, &until, &upstream, &settings.retry);
         let ran = until
-            .run(pin!(async {
-                self.catch_up(&until).await?;
-                let waited = stage::admit(&attempts).await?;
-                if let Some(answer) = self.before(&mut attempts).await? {
-                    return Ok(answer);
-                }
-                if let Some(earlier) = self.begin(&mut attempts).await? {
-                    return Ok(earlier);
-                }
-                attempts.enter(waited)?;
-                stage::execute(&mut attempts, hooks).await
-            }))
+            .run(
+                &call.context,
+                pin!(async {
+                    self.catch_up(&until).await?;
+                    let waited = stage::admit(&attempts).await?;
+                    if let Some(answer) = self.before(&mut attempts).await? {
+                        return Ok(answer);
+                    }
+                    if let Some(earlier) = self.begin(&mut attempts).await? {
+                        return Ok(earlier);
+                    }
+                    attempts.enter(waited)?;
+                    stage::execute(&mut attempts, hooks).await
+                }),
+            )
             .await;
         let answer = self.settle(&mut attempts, ran).await?;
+<<<<<<< HEAD
         let most = settings.max_output_bytes;
         let output = stage::convert(request, &call, answer, most, self.records()).await?;
+=======
+        let output =
+            stage::convert(&call, open, answer, settings.max_output_bytes, self.records()).await?;
+>>>>>>> main
         cache.put(&call, open, &output);
         Ok(output)
     }
@@ -208,7 +215,7 @@ impl Engine {
     /// The credential source for the call, if it needs one.
     fn choose_credentials(
         &self,
-        request: &CallRequest,
+        request: &CallOptions,
         tool: &Tool,
         secrets: &InjectedSecrets,
     ) -> Result<Option<&dyn CredentialSource>, Error> {
@@ -217,17 +224,17 @@ impl Engine {
 
     fn validate(
         &self,
-        request: &CallRequest,
+        request: &CallOptions,
         tool: &Tool,
         open: &mut OpenCall,
     ) -> Result<Checked, Error> {
         let checked = stage::validate(tool, open, self.0.settings.strict_validation);
-        checked.map_err(|error| approve::unfit(request, error))
+        checked.map_err(|error| approve::unfit(request, tool, error))
     }
 
     fn until<'a>(
         &'a self,
-        request: &'a CallRequest,
+        request: &'a CallOptions,
         tool: &Tool,
         open: &mut OpenCall,
     ) -> Deadline<'a> {

@@ -74,10 +74,12 @@ impl<K: Clone + Eq + Hash, V> FairMap<K, V> {
         &mut entry.or_insert_with(|| FairEntry { tenant: tenant.clone(), value: new(), used }).value
     }
 
-    /// Sets the entry of a tenant.
-    pub fn insert(&mut self, tenant: &TenantId, key: &K, value: V) {
-        self.remove(key);
+    /// Sets the entry of a tenant; the one that it replaces, or that had to make room
+    /// for it, comes back.
+    pub fn insert(&mut self, tenant: &TenantId, key: &K, value: V) -> Option<V> {
+        let before = self.remove(key).or_else(|| self.make_room());
         self.of(tenant, key, || value);
+        before
     }
 
     /// Takes an entry out.
@@ -101,13 +103,22 @@ impl<K: Clone + Eq + Hash, V> FairMap<K, V> {
         }
     }
 
-    fn make_room(&mut self) {
-        while self.all.len() >= self.most {
-            let greatest = self.tenants.values().max_by_key(|own| own.len());
-            let oldest = greatest.and_then(|own| own.values().next()).cloned();
-            let Some(oldest) = oldest else { return };
-            self.remove(&oldest);
-        }
+    /// Takes out the entry that has to make room: of the tenant with the most, what it
+    /// used least recently.
+    pub fn evict(&mut self) -> Option<V> {
+        let greatest = self.tenants.values().max_by_key(|own| own.len())?;
+        let oldest = greatest.values().next().cloned()?;
+        self.remove(&oldest)
+    }
+
+    /// Removes all entries.
+    pub fn clear(&mut self) {
+        self.all.clear();
+        self.tenants.clear();
+    }
+
+    fn make_room(&mut self) -> Option<V> {
+        if self.all.len() < self.most { None } else { self.evict() }
     }
 }
 
@@ -124,7 +135,8 @@ mod tests {
             *map.of(&quiet, &key(&quiet, name), usize::default) = name;
         }
         for name in 0..1_000 {
-            map.insert(&noisy, &key(&noisy, name), name);
+            let gone = map.insert(&noisy, &key(&noisy, name), name);
+            assert_eq!(gone, (name > 6).then(|| name - 6));
             map.touch(&key(&noisy, 0));
         }
         assert!((0..3).all(|name| map.get(&key(&quiet, name)) == Some(&name)));
@@ -136,5 +148,8 @@ mod tests {
         assert_eq!((map.len(), left, map.tenants.len()), (7, 7, 1));
         map.retain(|_, name| *name == 999);
         assert!(map.values().eq(&[999]) && map.tenants[&noisy].len() == 1);
+        assert_eq!(map.insert(&noisy, &key(&noisy, 999), 5), Some(999), "it is replaced");
+        map.clear();
+        assert!(map.is_empty() && map.tenants.is_empty());
     }
 }

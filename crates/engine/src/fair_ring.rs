@@ -29,6 +29,22 @@ impl<T> FairRing<T> {
         if self.len > self.most { self.evict(tenant) } else { None }
     }
 
+    /// The same for an entry that says whose it is. Where its tenant has to make room,
+    /// as the only one or the noisiest does, nothing is looked up twice or cloned.
+    pub fn push_of(&mut self, entry: T, tenant: impl Fn(&T) -> &TenantId) -> Option<T> {
+        let (len, holders) = (self.len + 1, self.tenants.len());
+        if len > self.most
+            && let Some(own) = self.tenants.get_mut(tenant(&entry))
+            && pays(own.len() + 1, holders, len)
+        {
+            let oldest = own.pop_front();
+            own.push_back(entry);
+            return oldest;
+        }
+        let tenant = tenant(&entry).clone();
+        self.push(&tenant, entry).map(|(_, evicted)| evicted)
+    }
+
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.len
@@ -52,10 +68,9 @@ impl<T> FairRing<T> {
     /// Takes out the oldest entry of whoever has the most; `newcomer` has just added
     /// one.
     fn evict(&mut self, newcomer: &TenantId) -> Option<(TenantId, T)> {
-        // More than the average is enough to pay for oneself, and needs no search.
-        let is_above = |own: &VecDeque<T>| own.len() * self.tenants.len() > self.len;
-        let own = self.tenants.get(newcomer);
-        let noisiest = match own.is_some_and(is_above) || self.tenants.len() == 1 {
+        let holders = self.tenants.len();
+        let own = self.tenants.get(newcomer).map_or(0, VecDeque::len);
+        let noisiest = match pays(own, holders, self.len) {
             true => newcomer.clone(),
             false => {
                 let rank = |tenant: &TenantId, own: &VecDeque<T>| (own.len(), tenant != newcomer);
@@ -71,6 +86,12 @@ impl<T> FairRing<T> {
         }
         Some((noisiest, oldest))
     }
+}
+
+/// Whether a tenant with so many of all entries pays for itself: with more than the
+/// average, nobody has to be searched for.
+fn pays(own: usize, holders: usize, all: usize) -> bool {
+    holders == 1 || own * holders > all
 }
 
 /// How many entries each tenant may have, so that all together have at most `most`,
@@ -117,6 +138,30 @@ mod tests {
         assert!(small.push(&quiet, 1).is_none());
         assert_eq!(small.push(&noisy, 2), Some((quiet, 1)));
         assert_eq!((small.len(), small.all().count()), (1, 1));
+    }
+
+    #[test]
+    fn an_entry_may_say_whose_it_is() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let tenants = ["a", "b", "c", "d"].map(TenantId::new);
+        for most in [1, 2, 7, 40] {
+            let mut ring = FairRing::new(most);
+            let mut left: HashMap<TenantId, VecDeque<usize>> = HashMap::new();
+            for at in 0..500 {
+                let tenant = &tenants[rng.usize(..4) * rng.usize(..4) / 3];
+                left.entry(tenant.clone()).or_default().push_back(at);
+                let evicted = ring.push_of((tenant.clone(), at), |(tenant, _)| tenant);
+                assert_eq!(evicted.is_some(), at >= most);
+                if let Some((whose, which)) = evicted {
+                    let (len, noisiest) = (left[&whose].len(), left.values().map(VecDeque::len));
+                    let pays = whose == *tenant && len * left.len() > most + 1;
+                    assert!(pays || noisiest.max() == Some(len), "{whose} of {left:?}");
+                    assert_eq!(left.get_mut(&whose).and_then(VecDeque::pop_front), Some(which));
+                    left.retain(|_, own| !own.is_empty());
+                }
+                assert_eq!(ring.len(), left.values().map(VecDeque::len).sum::<usize>());
+            }
+        }
     }
 
     #[test]

@@ -78,11 +78,11 @@ pub use store::QueuedStore;
 /// kept this much longer than [`Options::keep_keys`], or side effects would be repeated.
 pub const KEEP_RUNS: Duration = Duration::from_hours(7 * 24);
 
-/// The baseline for the benchmark: the same rows in the same table, without queue, writer
+/// The baseline for the benchmark: the same rows in the same tables, without queue, writer
 /// and statistics. Not for other use.
 #[doc(hidden)]
 pub mod bare {
     pub use crate::sqlite::bare_connect as connect;
-    pub use crate::sqlite::insert_records;
+    pub use crate::sqlite::insert_listed as insert_records;
     pub use rusqlite;
 }

@@ -12,6 +12,7 @@ mod writer;
 
 mod batch;
 mod intents;
+mod lists;
 mod orphans;
 mod outputs;
 mod owner;
@@ -45,7 +46,7 @@ pub use documents::SqliteDocuments;
 pub use examine::{Examination, examine_file};
 pub use options::{Options, Synchronous};
 /// For the benchmark only: see [`crate::bare`].
-pub use {connect::writer as bare_connect, rows::insert_records};
+pub use {batch::insert_listed, connect::writer as bare_connect};
 
 use batch::BatchWriter;
 use owner::Owner;

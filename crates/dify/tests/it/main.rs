@@ -10,6 +10,7 @@
 mod dry_run;
 mod fixtures;
 mod oracle;
+mod properties;
 mod reading;
 mod steps;
 mod vectors;

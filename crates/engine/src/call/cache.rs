@@ -1,22 +1,22 @@
 //! Result cache: for read-only tools with `cache`, keyed by everything that a
 //! result may depend on.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::call::content::Output;
+use crate::fair_map::FairMap;
 use crate::journal::OpenCall;
 use crate::value::duration;
 use crate::value::fingerprint::Fingerprint;
 use crate::value::name::CallId;
 
-/// Cached results of an engine (LRU).
-pub(crate) struct ResultCache(Option<Mutex<LruCache<CacheKey, CachedResult, ahash::RandomState>>>);
+/// Cached results of an engine. The tenant with the most loses what it used least
+/// recently.
+pub(crate) struct ResultCache(Option<Mutex<FairMap<CacheKey, CachedResult>>>);
 
 /// Hash of everything that a result may depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,8 +31,7 @@ struct CachedResult {
 impl ResultCache {
     /// A cache for this many results; disabled for zero.
     pub(crate) fn new(entries: usize) -> Self {
-        let cache = |entries| Mutex::new(LruCache::with_hasher(entries, Default::default()));
-        Self(NonZeroUsize::new(entries).map(cache))
+        Self((entries > 0).then(|| Mutex::new(FairMap::new(entries))))
     }
 
     /// The cached result of an earlier call; the journal notes which call that
@@ -41,9 +40,9 @@ impl ResultCache {
         call.tool().spec().cache?;
         let key = CacheKey::of(call)?;
         let mut cache = self.0.as_ref()?.lock();
-        let cached = cache.get(&key)?;
+        let cached = cache.touch(&key)?;
         if cached.until <= Instant::now() {
-            cache.pop(&key);
+            cache.remove(&key);
             return None;
         }
         open.same_as(cached.call);
@@ -60,7 +59,7 @@ impl ResultCache {
         let until = Instant::now() + keep.min(duration::MAX);
         let cached = CachedResult { call: call.id(), output: Arc::clone(output), until };
         // The evicted entry is dropped after the lock is released.
-        let _gone = cache.lock().push(key, cached);
+        let _gone = cache.lock().insert(&call.caller().tenant, &key, cached);
     }
 }
 

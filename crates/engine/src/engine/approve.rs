@@ -13,11 +13,12 @@ use super::{Deadline, Engine};
 use crate::approval::{Decision, SuspendedCall, Verdict, fingerprint_of};
 use crate::call::content::Output;
 use crate::call::context::Context;
-use crate::call::{Call, CallRequest, CallResult};
+use crate::call::{Call, CallOptions, CallResult};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::journal::record::CallRecord;
 use crate::stage;
+use crate::tool::Tool;
 use crate::value::name::CallId;
 
 /// How long a resumed call waits for its record to be flushed.
@@ -86,15 +87,14 @@ impl Engine {
             Ok(Some(record)) => return recorded(&suspended, record),
             Err(error) => return ended_before(&suspended, Err(error)),
         }
-        let mut request = suspended.request(context);
-        let mut open = self.open(&mut request);
+        let (mut open, request) = self.open(suspended.request(context));
         open.resumed(&suspended);
         if let Some(verdict) = &verdict {
             open.decided(verdict.clone());
         }
         let result = match may_run(&suspended, verdict.as_ref()) {
             Err(refused) => open.close(Err(refused)),
-            Ok(()) => self.run_opened(request, |_, _| open).await,
+            Ok(()) => self.run_opened(move || (open, request)).await,
         };
         // A repeated resume finds its record.
         if tokio::time::timeout(LAST_FLUSH, store.flush()).await.is_err() {
@@ -107,7 +107,7 @@ impl Engine {
     /// that needs approval.
     pub(super) async fn approve(
         &self,
-        request: &CallRequest,
+        request: &CallOptions,
         call: &Call,
         open: &mut OpenCall,
         until: &Deadline<'_>,
@@ -119,7 +119,7 @@ impl Engine {
     }
 
     /// The policy's decision; `None` if the call may simply run.
-    fn decision(&self, request: &CallRequest, call: &Call) -> Option<Decision> {
+    fn decision(&self, request: &CallOptions, call: &Call) -> Option<Decision> {
         match request.approved() {
             Some(_) => Some(Decision::Allow),
             None => Some(self.decide(call)).filter(|said| !matches!(said, Decision::Allow)),
@@ -130,7 +130,7 @@ impl Engine {
     async fn follow(
         &self,
         decision: Decision,
-        request: &CallRequest,
+        request: &CallOptions,
         call: &Call,
         open: &mut OpenCall,
         until: &Deadline<'_>,
@@ -166,7 +166,7 @@ impl Engine {
     /// caller, the call could be recorded as cancelled and still be run later.
     async fn suspend(
         &self,
-        request: &CallRequest,
+        request: &CallOptions,
         open: &mut OpenCall,
         call: &Call,
         reason: String,
@@ -239,9 +239,9 @@ fn is_still(call: &Call, approved: &str) -> Result<(), Error> {
 
 /// The error of invalid arguments; for an approved call, that its tool now
 /// accepts other arguments, because they were valid when it was approved.
-pub(super) fn unfit(request: &CallRequest, error: Error) -> Error {
+pub(super) fn unfit(request: &CallOptions, tool: &Tool, error: Error) -> Error {
     match request.approved() {
-        Some(_) => changed(&request.tool, error.message()),
+        Some(_) => changed(tool.name().as_str(), error.message()),
         None => error,
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Engine;
 use crate::call::context::Caller;
-use crate::call::{CallRequest, CallResult};
+use crate::call::{CallOptions, CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::schedule::{Access, BatchPlan, ListedCall};
@@ -70,7 +70,7 @@ impl<I: IntoIterator<Item = CallRequest>> From<I> for Batch {
 
 /// A call of a batch that waits for its turn.
 struct PlannedCall {
-    request: CallRequest,
+    request: CallOptions,
     open: OpenCall,
     listed: ListedCall,
 }
@@ -102,11 +102,9 @@ impl Engine {
         call: PlannedCall,
     ) -> impl Future<Output = (usize, CallResult)> + Send {
         let PlannedCall { request, mut open, listed } = call;
-        let run = self.run_opened(request, |_, _| {
-            // Its timeout starts now: waiting for other calls is not counted.
-            open.began = Instant::now();
-            open
-        });
+        // Its timeout starts now: waiting for other calls is not counted.
+        open.began = Instant::now();
+        let run = self.run_opened(move || (open, request));
         // It can be cancelled until it has its result.
         run.map(move |result| {
             drop(listed);
@@ -173,11 +171,10 @@ impl<'e> GrowingBatch<'e> {
             true => self.engine.access(&mut request),
             false => Access::Exclusive,
         };
-        let mut open = self.open(&mut request, position);
+        let (mut open, mut request) = self.open(request, position);
         open.batch = Some(self.id);
         let running = &self.engine.0.running;
-        let listed =
-            running.list(open.id, &request.context, Some(self.id), request.cancel.as_ref());
+        let listed = running.list(open.id, open.context(), Some(self.id), request.cancel.as_ref());
         request.cancel = Some(listed.cancel.clone());
         if self.plan.add(access) {
             self.ready.push(Reverse(position));
@@ -187,9 +184,9 @@ impl<'e> GrowingBatch<'e> {
     }
 
     /// Appends a call that must not run, with the reason as its result.
-    pub(crate) fn refuse(&mut self, mut request: CallRequest, why: Error) {
+    pub(crate) fn refuse(&mut self, request: CallRequest, why: Error) {
         let position = self.results.len();
-        let mut open = self.open(&mut request, position);
+        let (mut open, _) = self.open(request, position);
         self.results.push(Some(open.close(Err(why))));
         self.waiting.push(None);
         // Blocks no other call.
@@ -197,11 +194,11 @@ impl<'e> GrowingBatch<'e> {
         self.plan.done(position);
     }
 
-    fn open(&mut self, request: &mut CallRequest, position: usize) -> OpenCall {
+    fn open(&mut self, request: CallRequest, position: usize) -> (OpenCall, CallOptions) {
         self.caller.get_or_insert_with(|| Arc::clone(&request.context.caller));
-        let open = self.engine.open(request);
+        let (open, request) = self.engine.open(request);
         open.queued(self.id, position);
-        open
+        (open, request)
     }
 
     /// Whether any call is running or ready.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Deadline, Engine};
 use crate::call::content::Output;
-use crate::call::{Call, CallRequest};
+use crate::call::{Call, CallOptions};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::journal::record::{Begun, CallRecord, IdempotencyKey, Status};
@@ -52,7 +52,7 @@ impl Engine {
 
     async fn announce(
         &self,
-        request: &CallRequest,
+        request: &CallOptions,
         call: &Call,
         open: &mut OpenCall,
     ) -> Result<Option<Arc<Output>>, Error> {

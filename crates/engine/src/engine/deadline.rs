@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::CallRequest;
+use crate::call::CallOptions;
+use crate::call::context::Context;
 use crate::call::grace::Grace;
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
@@ -20,7 +21,7 @@ use crate::value::name::{BatchId, CallId};
 pub(crate) struct Deadline<'a> {
     pub(crate) deadline: Instant,
     timeout: Duration,
-    request: &'a CallRequest,
+    request: &'a CallOptions,
     id: CallId,
     batch: Option<BatchId>,
     running: &'a Arc<RunningCalls>,
@@ -39,7 +40,7 @@ pub(crate) enum StopReason {
 impl<'a> Deadline<'a> {
     /// Uses the call's own timeout, else the tool's, else the engine's.
     pub(super) fn new(
-        request: &'a CallRequest,
+        request: &'a CallOptions,
         tool: &Tool,
         open: &mut OpenCall,
         default_timeout: Duration,
@@ -62,6 +63,7 @@ impl<'a> Deadline<'a> {
     /// poll needs neither a timer nor a list entry.
     pub(crate) async fn run<T>(
         &self,
+        context: &Context,
         mut work: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, StopReason> {
         if self.is_cancelled() {
@@ -73,11 +75,15 @@ impl<'a> Deadline<'a> {
         }
         // Boxed: timers and list entries are large, and most calls need
         // neither.
-        Box::pin(self.wait_for(work)).await
+        Box::pin(self.wait_for(context, work)).await
     }
 
-    async fn wait_for<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Result<T, StopReason> {
-        let listed = self.list();
+    async fn wait_for<T>(
+        &self,
+        context: &Context,
+        work: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, StopReason> {
+        let listed = self.list(context);
         tokio::select! {
             biased;
             done = self.in_time(work) => done,
@@ -109,9 +115,8 @@ impl<'a> Deadline<'a> {
     }
 
     /// Adds the call to the list of calls that can be cancelled.
-    pub(crate) fn list(&self) -> &ListedCall {
+    pub(crate) fn list(&self, context: &Context) -> &ListedCall {
         let own = self.request.cancel.as_ref();
-        let context = &self.request.context;
         self.listed.get_or_init(|| self.running.list(self.id, context, self.batch, own))
     }
 

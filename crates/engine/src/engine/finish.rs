@@ -70,21 +70,17 @@ impl Engine {
     /// # Errors
     ///
     /// If the store cannot be reached, or has not stored the record yet.
-    pub async fn give_up(
-        &self,
-        mut request: CallRequest,
-        created_at: Timestamp,
-    ) -> Result<(), Error> {
+    pub async fn give_up(&self, request: CallRequest, created_at: Timestamp) -> Result<(), Error> {
         let store = &*self.0.shared.journal.store;
         let tenant = &request.context.caller.tenant;
-        if let Some(id) = request.own_id()
+        if let Some(id) = request.options.own_id()
             && store.get(tenant, id).await?.is_some()
         {
             return Ok(());
         }
-        let mut open = self.open(&mut request);
+        let (mut open, _) = self.open(request);
         open.came_at(created_at);
-        if let Ok(tool) = self.resolve(&request) {
+        if let Ok(tool) = self.resolve(&open) {
             open.resolved(&tool);
         }
         let why = "the process ended before the call did";
@@ -96,28 +92,27 @@ impl Engine {
 /// A call that may change something. If its caller drops it after it began to
 /// take effect, a background task completes and records it; before that, it is
 /// simply cancelled.
-pub(super) struct DurableCall {
+pub(super) struct DurableCall<'e> {
     work: Option<BoxFuture<'static, CallResult>>,
     effect: Arc<AtomicBool>,
-    tasks: TaskTracker,
-    /// The runtime on which it continues: the caller may drop it outside of any
-    /// runtime.
+    tasks: &'e TaskTracker,
+    /// The runtime on which it continues, once it has had to wait: the caller
+    /// may drop it outside of any runtime.
     runtime: Option<Handle>,
 }
 
-impl DurableCall {
+impl<'e> DurableCall<'e> {
     /// `effect` is set when the call begins to take effect.
     pub(super) fn new(
-        work: impl Future<Output = CallResult> + Send + 'static,
+        work: BoxFuture<'static, CallResult>,
         effect: Arc<AtomicBool>,
-        tasks: &TaskTracker,
+        tasks: &'e TaskTracker,
     ) -> Self {
-        let runtime = Handle::try_current().ok();
-        Self { work: Some(Box::pin(work)), effect, tasks: tasks.clone(), runtime }
+        Self { work: Some(work), effect, tasks, runtime: None }
     }
 }
 
-impl Future for DurableCall {
+impl Future for DurableCall<'_> {
     type Output = CallResult;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CallResult> {
@@ -125,12 +120,14 @@ impl Future for DurableCall {
         let done = work.as_mut().poll(cx);
         if done.is_ready() {
             self.work = None;
+        } else if self.runtime.is_none() {
+            self.runtime = Handle::try_current().ok();
         }
         done
     }
 }
 
-impl Drop for DurableCall {
+impl Drop for DurableCall<'_> {
     fn drop(&mut self) {
         if let Some(work) = self.work.take()
             && self.effect.load(Ordering::Relaxed)

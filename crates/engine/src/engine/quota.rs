@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Engine;
-use crate::call::{Call, CallRequest};
+use crate::call::context::Context;
+use crate::call::{Call, CallOptions};
 use crate::error::Error;
 use crate::schedule::{CallQuota, QuotaScope, QuotaUse};
 use crate::tool::Tool;
@@ -13,12 +14,16 @@ use crate::value::usage::Usage;
 impl Engine {
     /// Counts a call against its quotas, or refuses it. A resumed call was
     /// counted when it was received.
-    pub(super) fn take_quota(&self, request: &CallRequest, tool: &Tool) -> Result<(), Error> {
+    pub(super) fn take_quota(
+        &self,
+        request: &CallOptions,
+        context: &Context,
+        tool: &Tool,
+    ) -> Result<(), Error> {
         let quotas = &self.0.quotas;
         if !quotas.is_set() || request.approved().is_some() {
             return Ok(());
         }
-        let context = &*request.context;
         quotas.take(&context.caller, context.begun_by.as_ref(), tool.name().as_str())
     }
 

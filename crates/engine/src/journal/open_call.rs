@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::call::content::Output;
-use crate::call::context::Caller;
-use crate::call::{CallEnvironment, CallRequest, CallResult};
+use crate::call::context::{Caller, Context};
+use crate::call::{CallEnvironment, CallOptions, CallRequest, CallResult};
 use crate::error::{Error, ErrorKind};
 use crate::journal::event::{CallInfo, EventBody};
 use crate::journal::record::{
@@ -21,7 +21,7 @@ use crate::journal::record::{
 use crate::stage::{output_size, preview_output, preview_value};
 use crate::tool::{Kind, Tool};
 use crate::value::duration;
-use crate::value::name::{BatchId, CallId};
+use crate::value::name::{BatchId, CallId, MAX_TOOL_NAME};
 use crate::value::secret::HIDDEN;
 use crate::value::text::Text;
 use crate::value::usage::CallUsage;
@@ -30,23 +30,30 @@ use crate::value::usage::CallUsage;
 const LAST_WRITE: Duration = Duration::from_secs(5);
 /// Maximum number of failed attempts in a record.
 const MAX_FAILED_ATTEMPTS: usize = 20;
-/// Maximum length of the name of an unknown tool in a record.
-const MAX_UNKNOWN_NAME: usize = 256;
+/// Maximum length of the name of an unknown tool in a record; no tool has a
+/// longer one.
+const MAX_NAME: usize = MAX_TOOL_NAME * 4;
+/// How much is kept of a longer name.
+const MAX_SHOWN: usize = 256;
 
 /// A call that was accepted and has no result yet.
 pub(crate) struct OpenCall {
     shared: Arc<CallEnvironment>,
     pub(crate) id: CallId,
     call_ref: Option<Arc<str>>,
-    tool_name: Arc<str>,
+    /// The tool's name, as asked for; the result takes it.
+    tool_name: Option<Arc<str>>,
     /// Kind of the tool, once it is resolved.
     kind: Option<Kind>,
     /// Whether the call is safe to repeat.
     repeatable: bool,
-    caller: Arc<Caller>,
+    context: Arc<Context>,
     /// The tool, if it has hidden parameters to mask.
     masks: Option<Arc<Tool>>,
-    arguments: PreparedArguments,
+    /// The arguments, until the record takes them.
+    arguments: Option<Arc<Value>>,
+    /// Size of the output, once it is known to be small.
+    pub(crate) output_size: Option<usize>,
     created_at: Timestamp,
     pub(crate) began: Instant,
     queue_wait: Duration,
@@ -65,55 +72,58 @@ pub(crate) struct OpenCall {
     closed: bool,
 }
 
-/// The arguments: owned while they are prepared, then shared with the call.
-enum PreparedArguments {
-    Own(Value),
-    CallEnvironment(Arc<Value>),
-}
-
-impl PreparedArguments {
-    fn share(self) -> Arc<Value> {
-        match self {
-            Self::Own(value) => Arc::new(value),
-            Self::CallEnvironment(value) => value,
-        }
-    }
-}
-
-impl Default for PreparedArguments {
-    fn default() -> Self {
-        Self::Own(Value::Null)
-    }
-}
-
 impl OpenCall {
-    pub(crate) fn new(shared: Arc<CallEnvironment>, request: &mut CallRequest) -> Self {
+    /// Opens a call. What is left of its request says how it is to run.
+    pub(crate) fn new(shared: Arc<CallEnvironment>, request: CallRequest) -> (Self, CallOptions) {
+        let CallRequest { tool, arguments, context, call_ref, options } = request;
         let began = Instant::now();
         let created_at = shared.journal.clock.at(began);
-        Self {
+        let open = Self {
             shared,
-            id: request.own_id().unwrap_or_else(|| CallId::at(created_at)),
-            call_ref: request.call_ref.clone(),
-            tool_name: kept_name(&request.tool),
+            id: options.own_id().unwrap_or_else(|| CallId::at(created_at)),
+            call_ref,
+            tool_name: Some(kept_name(tool)),
             kind: None,
             repeatable: true,
-            caller: Arc::clone(&request.context.caller),
             masks: None,
-            arguments: PreparedArguments::Own(std::mem::take(&mut request.arguments)),
+            arguments: Some(arguments),
+            output_size: None,
             created_at,
             began,
             queue_wait: Duration::ZERO,
             attempts: 0,
-            details: request.context.trace.as_ref().map(|trace| {
+            details: context.trace.as_ref().map(|trace| {
                 Box::new(Details { trace: Some(trace.clone()), ..Details::default() })
             }),
+            context,
             batch: None,
             deadline: None,
             effect: None,
             intended: false,
             unreported: None,
             closed: false,
-        }
+        };
+        (open, options)
+    }
+
+    /// The tool's name, as asked for; empty once the call has its result.
+    pub(crate) fn tool_name(&self) -> &str {
+        self.tool_name.as_deref().unwrap_or_default()
+    }
+
+    /// The id that the model gave the call.
+    pub(crate) fn call_ref(&self) -> Option<&Arc<str>> {
+        self.call_ref.as_ref()
+    }
+
+    /// The context.
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The caller.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.context.caller
     }
 
     /// The environment, shared per thread.
@@ -135,8 +145,8 @@ impl OpenCall {
         self.kind = Some(tool.spec().kind);
         self.repeatable = tool.spec().behaviour.may_be_repeated();
         // The caller may have used the wire name.
-        if *self.tool_name != *tool.name().as_str() {
-            self.tool_name = tool.name().shared();
+        if self.tool_name() != tool.name().as_str() {
+            self.tool_name = Some(tool.name().shared());
         }
         if !tool.hidden().is_empty() {
             self.masks = Some(Arc::clone(tool));
@@ -144,11 +154,13 @@ impl OpenCall {
     }
 
     /// The arguments, while they are being prepared.
-    pub(crate) fn arguments(&mut self) -> &mut Value {
-        match &mut self.arguments {
-            PreparedArguments::Own(value) => value,
-            PreparedArguments::CallEnvironment(value) => Arc::make_mut(value),
-        }
+    pub(crate) fn arguments(&mut self) -> &mut Arc<Value> {
+        self.arguments.get_or_insert_default()
+    }
+
+    /// The same, beside the context.
+    pub(crate) fn context_and_arguments(&mut self) -> (&Context, &mut Arc<Value>) {
+        (&self.context, self.arguments.get_or_insert_default())
     }
 
     /// Sets the deadline: the timeout from now, but not after `latest`.
@@ -159,13 +171,6 @@ impl OpenCall {
         deadline
     }
 
-    /// Shares the arguments between the call and its record.
-    pub(crate) fn share_arguments(&mut self) -> Arc<Value> {
-        let shared = std::mem::take(&mut self.arguments).share();
-        self.arguments = PreparedArguments::CallEnvironment(Arc::clone(&shared));
-        shared
-    }
-
     /// The intent for the store.
     pub(crate) fn intent(&mut self, key: Option<IdempotencyKey>) -> Intent {
         if let Some(key) = &key {
@@ -174,9 +179,9 @@ impl OpenCall {
         Intent {
             id: self.id,
             call_ref: self.call_ref.clone(),
-            tool_name: Arc::clone(&self.tool_name),
-            arguments: self.recorded_arguments(),
-            caller: Arc::clone(&self.caller),
+            tool_name: self.shared_name(),
+            arguments: self.redacted(self.arguments.clone().unwrap_or_default()),
+            caller: Arc::clone(&self.context.caller),
             created_at: self.created_at,
             key,
         }
@@ -231,7 +236,7 @@ impl OpenCall {
 
     /// A hook rewrote the arguments.
     pub(crate) fn rewritten(&mut self, arguments: &Arc<Value>) {
-        self.arguments = PreparedArguments::CallEnvironment(Arc::clone(arguments));
+        self.arguments = Some(Arc::clone(arguments));
     }
 
     /// The call has the result of an earlier call.
@@ -287,7 +292,8 @@ impl OpenCall {
         };
         let record = self.record(&outcome, run_time);
         self.shared.journal.keep(record);
-        self.answer(outcome, run_time)
+        let name = self.tool_name.take().unwrap_or_default();
+        self.result(name, outcome, run_time)
     }
 
     /// The result for the caller. For a call that continues without its caller,
@@ -297,10 +303,19 @@ impl OpenCall {
         outcome: Result<Arc<Output>, Error>,
         run_time: Duration,
     ) -> CallResult {
+        self.result(self.shared_name(), outcome, run_time)
+    }
+
+    fn result(
+        &self,
+        tool_name: Arc<str>,
+        outcome: Result<Arc<Output>, Error>,
+        run_time: Duration,
+    ) -> CallResult {
         CallResult {
             id: self.id,
             call_ref: self.call_ref.clone(),
-            tool_name: Arc::clone(&self.tool_name),
+            tool_name,
             outcome,
             attempts: self.attempts,
             same_as: self.details.as_ref().and_then(|details| details.same_as),
@@ -315,7 +330,7 @@ impl OpenCall {
     }
 
     fn record(&mut self, outcome: &Result<Arc<Output>, Error>, run_time: Duration) -> CallRecord {
-        let arguments = std::mem::take(&mut self.arguments).share();
+        let arguments = self.arguments.take().unwrap_or_default();
         let arguments = self.redacted(arguments);
         // Duplicates get this result again, so it is recorded whole.
         let max_bytes = match self.details.as_ref().and_then(|it| it.idempotency_key.as_ref()) {
@@ -323,7 +338,7 @@ impl OpenCall {
             None => self.shared.journal.max_record_bytes,
         };
         let (status, result, error) = match outcome {
-            Ok(output) if output_size(output, max_bytes) <= max_bytes => {
+            Ok(output) if self.size(output, max_bytes) <= max_bytes => {
                 (Status::Succeeded, Some(Arc::clone(output)), None)
             }
             Ok(output) => {
@@ -334,12 +349,12 @@ impl OpenCall {
         CallRecord {
             id: self.id,
             call_ref: self.call_ref.clone(),
-            tool_name: Arc::clone(&self.tool_name),
+            tool_name: self.shared_name(),
             arguments,
             result,
             status,
             error,
-            caller: Arc::clone(&self.caller),
+            caller: Arc::clone(&self.context.caller),
             attempts: self.attempts,
             queue_wait: self.queue_wait,
             run_time,
@@ -348,12 +363,16 @@ impl OpenCall {
         }
     }
 
-    /// The arguments, redacted and truncated.
-    fn recorded_arguments(&mut self) -> Arc<Value> {
-        let arguments = self.share_arguments();
-        self.redacted(arguments)
+    /// Size of the output; stops counting at the limit.
+    fn size(&self, output: &Output, limit: usize) -> usize {
+        self.output_size.unwrap_or_else(|| output_size(output, limit))
     }
 
+    fn shared_name(&self) -> Arc<str> {
+        self.tool_name.clone().unwrap_or_default()
+    }
+
+    /// The arguments, redacted and truncated.
     fn redacted(&self, mut arguments: Arc<Value>) -> Arc<Value> {
         if let Some(tool) = &self.masks {
             arguments = Arc::new(masked(tool, &arguments));
@@ -365,19 +384,20 @@ impl OpenCall {
         let bus = &self.shared.journal.bus;
         let (outcome, run_time) = (&result.outcome, result.run_time);
         let execution_time = run_time.as_secs_f64();
+        let info = || CallInfo { tool_name: Arc::clone(&result.tool_name), ..self.info() };
         match outcome {
             Ok(_) => {
-                bus.emit(|| EventBody::ExecutionCompleted { call: self.info(), execution_time });
+                bus.emit(|| EventBody::ExecutionCompleted { call: info(), execution_time });
             }
             Err(error) => {
                 if !error.violations().is_empty() {
                     bus.emit(|| EventBody::ValidationError {
-                        call: self.info(),
+                        call: info(),
                         errors: error.violations().to_vec(),
                     });
                 }
                 bus.emit(|| EventBody::ExecutionFailed {
-                    call: self.info(),
+                    call: info(),
                     status: self.status(error.kind()),
                     error_kind: error.kind(),
                     error: error.message().to_owned(),
@@ -387,7 +407,7 @@ impl OpenCall {
         }
         tracing::debug!(
             call = %self.id,
-            tool = &*self.tool_name,
+            tool = &*result.tool_name,
             run_time_us = run_time.as_micros() as u64,
             error = outcome.as_ref().err().map(|error| error.kind().name()),
             "call closed"
@@ -407,9 +427,9 @@ impl OpenCall {
         CallInfo {
             call_id: self.id,
             call_ref: self.call_ref.clone(),
-            tool_name: Arc::clone(&self.tool_name),
+            tool_name: self.shared_name(),
             kind: self.kind,
-            caller: Arc::clone(&self.caller),
+            caller: Arc::clone(&self.context.caller),
         }
     }
 }
@@ -455,11 +475,12 @@ fn masked(tool: &Tool, arguments: &Value) -> Value {
     masked
 }
 
-/// Truncates the name: names of tools are bounded, but callers may ask for
-/// anything.
-fn kept_name(name: &Arc<str>) -> Arc<str> {
-    if name.len() <= MAX_UNKNOWN_NAME {
-        return Arc::clone(name);
+/// Truncates a name that no tool can have: names of tools are bounded, but
+/// callers may ask for anything. The ellipsis is part of no name, so nothing is
+/// found by what is left.
+fn kept_name(name: Arc<str>) -> Arc<str> {
+    if name.len() <= MAX_NAME {
+        return name;
     }
-    name[..name.floor_char_boundary(MAX_UNKNOWN_NAME)].into()
+    format!("{}…", &name[..name.floor_char_boundary(MAX_SHOWN)]).into()
 }

@@ -25,6 +25,7 @@ use budget::SpentBudget;
 use super::access::fill;
 use crate::call::context::Context;
 use crate::error::{Error, ErrorKind};
+use crate::fair_map::FairMap;
 use crate::tool::{Tool, ToolSpec, scoped};
 use crate::value::name::TenantId;
 use crate::value::text::Text;
@@ -34,6 +35,8 @@ use crate::value::text::Text;
 const MAX_CIRCUITS: usize = 1_000;
 /// Maximum number of upstreams; beyond it, healthy idle ones are dropped.
 const MAX_KNOWN: usize = 1_000;
+/// Maximum number of upstreams that arguments name.
+const MAX_ASKED: usize = 10_000;
 
 /// Settings of upstreams.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -45,12 +48,16 @@ pub(crate) struct UpstreamSettings {
 /// All upstreams of an engine, by name.
 pub(crate) struct Upstreams {
     settings: UpstreamSettings,
+    /// Those of tools.
     known: Mutex<HashMap<Arc<str>, Arc<Upstream>, ahash::RandomState>>,
+    /// Those that arguments name. The tenant that made up the most of them loses the one
+    /// that was used least recently.
+    asked: Mutex<FairMap<Arc<str>, Arc<Upstream>>>,
 }
 
 impl Upstreams {
     pub(crate) fn new(settings: UpstreamSettings) -> Self {
-        Self { settings, known: Mutex::default() }
+        Self { settings, known: Mutex::default(), asked: Mutex::new(FairMap::new(MAX_ASKED)) }
     }
 
     /// The upstream of a tool: the one it names, else its provider, else the
@@ -75,7 +82,7 @@ impl Upstreams {
     ) -> Arc<Upstream> {
         let template = tool.spec().upstream.as_deref().unwrap_or_default();
         match fill(template, arguments, context) {
-            Some(filled) => self.named(tool, site(&filled).into()),
+            Some(filled) => self.asked(tool, site(&filled).into(), &context.caller.tenant),
             None => self.of(tool),
         }
     }
@@ -91,6 +98,15 @@ impl Upstreams {
             .entry(scoped(tool.owner(), Arc::clone(&name)))
             .or_insert_with(|| Arc::new(Upstream::new(name, remote, self.settings)));
         Arc::clone(upstream)
+    }
+
+    fn asked(&self, tool: &Tool, name: Arc<str>, tenant: &TenantId) -> Arc<Upstream> {
+        let scoped = scoped(tool.owner(), Arc::clone(&name));
+        if let Some(known) = self.known.lock().get(&scoped) {
+            return Arc::clone(known);
+        }
+        let new = || Arc::new(Upstream::new(name, tool.spec().is_remote(), self.settings));
+        Arc::clone(self.asked.lock().of(tenant, &scoped, new))
     }
 }
 
@@ -302,7 +318,37 @@ impl Drop for Attempt<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::site;
+    use serde_json::json;
+
+    use super::*;
+    use crate::call::context::Caller;
+    use crate::engine::Engine;
+    use crate::tool::ToolBuilder;
+
+    #[test]
+    fn a_tenant_that_asks_endless_hosts_keeps_them_few_and_resets_no_circuit_of_others() {
+        let tool = ToolBuilder::from_fn("fetch", |_: Value| async { "" })
+            .with(|spec| spec.upstream = Some("{url}".to_owned()));
+        let engine = Engine::builder().tool(tool).build().unwrap();
+        let tool = engine.registry().get("fetch").unwrap();
+        let breaker = Some(BreakerSettings::default());
+        let settings = UpstreamSettings { breaker, ..UpstreamSettings::default() };
+        let upstreams = Upstreams::new(settings);
+        let fail = |tenant: &str, host: &str, times: usize| {
+            let caller = Caller { tenant: TenantId::new(tenant), ..Caller::default() };
+            let context = Context::new(caller);
+            let arguments = json!({"url": format!("http://{host}/")});
+            let upstream = upstreams.of_call(&tool, &arguments, &context);
+            (0..times).for_each(|_| upstream.failed(&context.caller.tenant, false));
+            upstream.look(&context.caller.tenant).is_err()
+        };
+        assert!(fail("quiet", "down", 100), "its circuit is open");
+        for host in 0..MAX_ASKED + 500 {
+            fail("noisy", &format!("h{host}"), 1);
+        }
+        assert_eq!(upstreams.asked.lock().len(), MAX_ASKED);
+        assert!(fail("quiet", "down", 0), "it is still open");
+    }
 
     #[test]
     fn a_site_is_a_host_and_a_port() {

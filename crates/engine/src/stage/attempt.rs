@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use crate::call::content::Output;
-use crate::call::{Call, CallRequest};
+use crate::call::{Call, CallOptions};
 use crate::engine::{Deadline, StopReason};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
@@ -18,7 +18,7 @@ use crate::schedule::{Attempt, RetryPolicy, Upstream};
 /// A call in the part of the pipeline that may wait, from admission to its last
 /// attempt.
 pub(crate) struct Attempts<'o, 'c> {
-    pub(crate) request: &'c CallRequest,
+    pub(crate) request: &'c CallOptions,
     pub(crate) call: &'c Call,
     pub(crate) open: &'o mut OpenCall,
     pub(crate) until: &'c Deadline<'c>,
@@ -31,7 +31,7 @@ pub(crate) struct Attempts<'o, 'c> {
 
 impl<'o, 'c> Attempts<'o, 'c> {
     pub(crate) fn new(
-        request: &'c CallRequest,
+        request: &'c CallOptions,
         call: &'c Call,
         open: &'o mut OpenCall,
         until: &'c Deadline<'c>,
@@ -52,7 +52,7 @@ impl<'o, 'c> Attempts<'o, 'c> {
         self.current = Some(self.upstream.enter(&self.call.caller().tenant)?);
         self.until.check(&self.call.tool)?;
         if self.call.shared.journal.bus.is_heard() {
-            self.until.list();
+            self.until.list(&self.call.context);
         }
         self.open.started(waited);
         self.upstream.first_attempt();

@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use super::inject::{InjectedSecrets, require_secrets};
 use crate::call::credential::CredentialSource;
-use crate::call::{Call, CallRequest};
+use crate::call::{Call, CallOptions};
 use crate::engine::Deadline;
 use crate::error::{Error, ErrorKind};
 use crate::tool::{Tool, ToolSpec};
@@ -14,7 +14,7 @@ use crate::tool::{Tool, ToolSpec};
 /// credentials is refused now.
 pub(crate) fn choose_credentials<'s>(
     source: Option<&'s dyn CredentialSource>,
-    request: &CallRequest,
+    request: &CallOptions,
     tool: &Tool,
     secrets: &InjectedSecrets,
 ) -> Result<Option<&'s dyn CredentialSource>, Error> {
@@ -32,7 +32,7 @@ pub(crate) fn choose_credentials<'s>(
 /// Adds the secrets of the source, if there is one, to the call.
 pub(crate) async fn add_credentials(
     source: Option<&dyn CredentialSource>,
-    request: &CallRequest,
+    request: &CallOptions,
     call: &mut Call,
     until: &Deadline<'_>,
 ) -> Result<(), Error> {
@@ -45,13 +45,14 @@ pub(crate) async fn add_credentials(
 /// Asks the source, within the call's deadline.
 async fn ask(
     source: &dyn CredentialSource,
-    request: &CallRequest,
+    request: &CallOptions,
     call: &mut Call,
     until: &Deadline<'_>,
 ) -> Result<(), Error> {
     let credential = request.chosen_credential();
     let asked = pin!(source.secrets(call.tool.spec(), &call.context.caller, credential));
-    let found = until.run(asked).await.map_err(|stop| until.error(stop, &call.tool))??;
+    let found =
+        until.run(&call.context, asked).await.map_err(|stop| until.error(stop, &call.tool))??;
     for (name, secret) in found {
         if call.secret(&name).is_none() {
             call.secrets.push((name, secret));
@@ -62,7 +63,7 @@ async fn ask(
 
 /// Refuses a call that selects a credential where no source is configured: with
 /// another credential it would do something else than intended.
-fn no_source(tool: &ToolSpec, request: &CallRequest) -> Result<(), Error> {
+fn no_source(tool: &ToolSpec, request: &CallOptions) -> Result<(), Error> {
     match (request.chosen_credential(), &tool.provider) {
         (Some(name), Some(provider)) => Err(Error::new(
             ErrorKind::CredentialInvalid,

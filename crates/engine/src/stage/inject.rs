@@ -3,10 +3,13 @@
 //! Values are literal: a placeholder such as `{{secret}}` in an argument or
 //! preset has no meaning here.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use crate::call::context::Context;
 use crate::error::{Error, ErrorKind, Violation, phrase};
+use crate::journal::OpenCall;
 use crate::tool::{FilledBy, HiddenParameter, PresetValue, Tool};
 use crate::value::pointer;
 use crate::value::secret::Secret;
@@ -15,16 +18,13 @@ use crate::value::secret::Secret;
 pub(crate) type InjectedSecrets = Vec<(String, Secret)>;
 
 /// Adds the hidden parameters of a tool to the arguments.
-pub(crate) fn inject(
-    tool: &Tool,
-    context: &Context,
-    arguments: &mut Value,
-) -> Result<InjectedSecrets, Error> {
+pub(crate) fn inject(tool: &Tool, open: &mut OpenCall) -> Result<InjectedSecrets, Error> {
     let mut secrets = InjectedSecrets::new();
     if tool.hidden().is_empty() {
         return Ok(secrets);
     }
-    let Value::Object(arguments) = arguments else {
+    let (context, arguments) = open.context_and_arguments();
+    let Value::Object(arguments) = Arc::make_mut(arguments) else {
         return Err(Error::new(ErrorKind::Internal, "the arguments are not an object"));
     };
     refuse_hidden(tool, arguments)?;

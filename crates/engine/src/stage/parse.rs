@@ -4,15 +4,17 @@
 //! cut off by token limits. Text is accepted where its meaning is unambiguous;
 //! a cut inside a value could change the value, so it is refused.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
-use crate::call::CallRequest;
+use crate::call::CallOptions;
 use crate::error::phrase::{self, Phrase};
 use crate::error::{Error, Violation};
 
 /// Parses the arguments of a call. Those of a batch were parsed when the batch
 /// was planned; an error of that is reported now.
-pub(crate) fn parse(request: &CallRequest, arguments: &mut Value) -> Result<(), Error> {
+pub(crate) fn parse(request: &CallOptions, arguments: &mut Arc<Value>) -> Result<(), Error> {
     match request.unreadable() {
         Some(error) => Err(error.clone()),
         None => read_arguments(arguments),
@@ -20,8 +22,8 @@ pub(crate) fn parse(request: &CallRequest, arguments: &mut Value) -> Result<(), 
 }
 
 /// Parses arguments into an object. On an error they stay unchanged.
-pub(crate) fn read_arguments(arguments: &mut Value) -> Result<(), Error> {
-    let read = match arguments {
+pub(crate) fn read_arguments(arguments: &mut Arc<Value>) -> Result<(), Error> {
+    let read = match &**arguments {
         Value::Object(_) => return Ok(()),
         Value::Null => Value::Object(Map::new()),
         Value::String(text) => match read(text).map_err(not_json)? {
@@ -33,11 +35,11 @@ pub(crate) fn read_arguments(arguments: &mut Value) -> Result<(), Error> {
         Value::Bool(_) => return Err(not_an_object(&phrase::BOOLEAN)),
         Value::Number(_) => return Err(not_an_object(&phrase::NUMBER)),
     };
-    *arguments = match read {
+    *arguments = Arc::new(match read {
         Value::Object(_) => read,
         Value::Null => Value::Object(Map::new()),
         _ => return Err(not_an_object(&phrase::NOT_AN_OBJECT)),
-    };
+    });
     Ok(())
 }
 
@@ -133,9 +135,9 @@ mod tests {
             (r#"{"a": 1,"#, json!({"a": 1})),
             (r#"{"a": ["}", "#, json!({"a": ["}"]})),
         ] {
-            let mut arguments = Value::from(text);
+            let mut arguments = Arc::new(Value::from(text));
             read_arguments(&mut arguments).unwrap();
-            assert_eq!(arguments, value, "{text}");
+            assert_eq!(*arguments, value, "{text}");
         }
     }
 
@@ -155,18 +157,17 @@ mod tests {
             "3",
             "{} {}",
         ] {
-            let mut arguments = Value::from(text);
+            let mut arguments = Arc::new(Value::from(text));
             assert!(read_arguments(&mut arguments).is_err(), "{text}");
-            assert_eq!(arguments, text);
+            assert_eq!(*arguments, text);
         }
     }
 
     #[test]
     fn depth_is_bounded() {
         let deep = "{\"a\":".repeat(10_000);
-        assert!(read_arguments(&mut Value::from(deep.as_str())).is_err());
-        assert!(
-            read_arguments(&mut Value::from(format!("{deep}1{}", "}".repeat(10_000)))).is_err()
-        );
+        for text in [deep.clone(), format!("{deep}1{}", "}".repeat(10_000))] {
+            assert!(read_arguments(&mut Arc::new(Value::from(text))).is_err());
+        }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::repair::repair;
 use crate::error::{Error, Violation, phrase};
 use crate::journal::OpenCall;
-use crate::tool::Tool;
+use crate::tool::{Schema, Tool};
 use crate::value::pointer;
 
 /// Longer keys are not compared for similarity.
@@ -32,27 +32,28 @@ impl Checked {
 /// repair and refuses unknown keys.
 pub(crate) fn validate(tool: &Tool, open: &mut OpenCall, strict: bool) -> Result<Checked, Error> {
     check(tool, open.arguments(), strict)?;
-    Ok(Checked(open.share_arguments()))
+    Ok(Checked(Arc::clone(open.arguments())))
 }
 
 /// Validates arguments that a hook has rewritten.
 pub(crate) fn validate_rewritten(
     tool: &Tool,
-    mut arguments: Value,
+    arguments: Value,
     strict: bool,
 ) -> Result<Checked, Error> {
+    let mut arguments = Arc::new(arguments);
     check(tool, &mut arguments, strict)?;
-    Ok(Checked(Arc::new(arguments)))
+    Ok(Checked(arguments))
 }
 
-fn check(tool: &Tool, arguments: &mut Value, strict: bool) -> Result<(), Error> {
+fn check(tool: &Tool, arguments: &mut Arc<Value>, strict: bool) -> Result<(), Error> {
     let schema = tool.input()?;
-    schema.fill_defaults(arguments);
+    fill_defaults(&schema, arguments);
     let unknown = if strict { unknown_keys(tool, arguments) } else { Vec::new() };
     let fits = schema.accepts(arguments)
-        || (!strict && repair(&schema, arguments) && {
+        || (!strict && repair(&schema, Arc::make_mut(arguments)) && {
             // Repaired objects may lack defaults.
-            schema.fill_defaults(arguments);
+            fill_defaults(&schema, arguments);
             schema.accepts(arguments)
         });
     if fits && unknown.is_empty() {
@@ -62,6 +63,12 @@ fn check(tool: &Tool, arguments: &mut Value, strict: bool) -> Result<(), Error> 
     violations.extend(schema.violations(arguments));
     name_misspelt(tool, arguments, &mut violations);
     Err(Error::invalid_arguments(mask_hidden(tool, violations)))
+}
+
+fn fill_defaults(schema: &Schema, arguments: &mut Arc<Value>) {
+    if schema.has_defaults() {
+        schema.fill_defaults(Arc::make_mut(arguments));
+    }
 }
 
 /// Unknown keys, where the schema does not say whether they are allowed.

@@ -210,6 +210,11 @@ impl Schema {
         errors.into_iter().flatten().take(MAX_ERRORS)
     }
 
+    /// Whether there are defaults to fill in.
+    pub(crate) fn has_defaults(&self) -> bool {
+        !self.defaults.is_empty()
+    }
+
     /// Fills in defaults of absent values.
     pub(crate) fn fill_defaults(&self, value: &mut Value) {
         self.defaults.fill(value);

@@ -152,3 +152,31 @@ async fn a_hook_has_its_say_before_the_cache() {
         assert_eq!(result.is_success(), answered, "{conversation}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_noisy_tenant_evicts_only_its_own_results() {
+    let (tool, asked) = counter("look");
+    let engine = Engine::builder()
+        .settings(|settings| settings.cache_entries = 10)
+        .tool(tool.cache(Duration::from_secs(60)))
+        .build()
+        .unwrap();
+    let ask = async |tenant: &str, number: usize| {
+        let caller = Caller { tenant: TenantId::new(tenant), ..Caller::default() };
+        engine.call(call(json!({"a": number})).context(Context::new(caller))).await
+    };
+    for number in 0..3 {
+        ask("quiet", number).await;
+    }
+    for number in 0..100 {
+        ask("noisy", number).await;
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 103);
+    for number in 0..3 {
+        ask("quiet", number).await;
+    }
+    ask("noisy", 99).await;
+    assert_eq!(asked.load(Ordering::SeqCst), 103, "they are still there");
+    ask("noisy", 0).await;
+    assert_eq!(asked.load(Ordering::SeqCst), 104);
+}

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use windlass::definition::{Format, export};
-use windlass::{CallRequest, Caller, Context, Engine, Lang, TenantId, ToolBuilder};
+use windlass::{CallRequest, Caller, Context, Engine, ErrorKind, Lang, TenantId, ToolBuilder};
 
 fn tool(name: &str) -> ToolBuilder {
     let said = name.to_owned();
@@ -60,6 +60,20 @@ async fn names_are_readable_and_each_leads_to_its_tool() {
         let found = engine.registry().get(&name).unwrap();
         assert_eq!(says(&engine, &everybody, &name).await, found.name().as_str());
     }
+}
+
+/// The longest names there are lead to their tools; a longer one is cut where it is kept.
+#[tokio::test]
+async fn a_name_that_no_tool_can_have_is_cut() {
+    let everybody = TenantId::default();
+    let longest = "𠮷".repeat(128);
+    let engine = engine(&[&longest]);
+    assert_eq!(says(&engine, &everybody, &longest).await, longest);
+    let longer = format!("{longest}{}", "x".repeat(10_000));
+    let result = engine.call(CallRequest::new(longer.as_str(), json!({}))).await;
+    assert_eq!(result.error().unwrap().kind(), ErrorKind::ToolNotFound);
+    let record = engine.records().get(&everybody, result.id).await.unwrap().unwrap();
+    assert_eq!((&result.tool_name, record.tool_name.len()), (&record.tool_name, 256 + "…".len()));
 }
 
 #[tokio::test]

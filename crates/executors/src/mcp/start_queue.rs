@@ -2,13 +2,14 @@
 //!
 //! Dozens of processes starting together slow each other down. A slot is held only for
 //! the first moments of a start, when the process loads; a server that then waits for
-//! something else does not block the next. Calls never wait here.
+//! something else does not block the next. Tenants share the slots fairly: one with
+//! hundreds of servers does not delay those of others. Calls never wait here.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::time::sleep;
+use windlass::FairSlots;
 
 use super::server::{Server, State};
 
@@ -17,11 +18,11 @@ const TOGETHER: usize = 8;
 /// How long a start holds its slot.
 const BEGINNING: Duration = Duration::from_millis(250);
 
-pub(super) struct StartQueue(Arc<Semaphore>);
+pub(super) struct StartQueue(Arc<FairSlots>);
 
 impl Default for StartQueue {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(TOGETHER)))
+        Self(FairSlots::new(TOGETHER))
     }
 }
 
@@ -37,7 +38,7 @@ impl StartQueue {
 
     /// Waits for a slot.
     pub(super) async fn place(&self, server: &Server) {
-        let Ok(place) = Arc::clone(&self.0).acquire_owned().await else { return };
+        let place = self.0.take(server.owner()).await;
         if server.state() == State::Idle {
             tokio::spawn(async move {
                 sleep(BEGINNING).await;

@@ -8,7 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{ErrorData, GetPromptResult, ReadResourceResult};
 use serde_json::{Map, Value, json};
 use windlass::definition::{PromptSpec, ResourceBody, ResourceSpec};
-use windlass::{CallResult, Lang, Text};
+use windlass::native::run_blocking;
+use windlass::{CallResult, Error, ErrorKind, Lang, TenantId, Text};
 
 /// The largest file that is read as a resource.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
@@ -197,8 +198,9 @@ pub(super) fn matched(template: &str, uri: &str) -> Option<BTreeMap<String, Stri
     (template == uri).then_some(values)
 }
 
-/// Reads a resource of a definition.
+/// Reads a resource of a definition, for a tenant.
 pub(super) async fn read(
+    tenant: &TenantId,
     resource: &ResourceSpec,
     uri: &str,
     names: &BTreeMap<String, String>,
@@ -214,21 +216,23 @@ pub(super) async fn read(
         ResourceBody::Blob(blob) => contents["blob"] = blob.as_str().into(),
         ResourceBody::File(path) => {
             let path = path.clone();
-            let bytes = tokio::task::spawn_blocking(move || read_file(&path)).await;
-            let bytes = bytes.unwrap_or_else(|_| Err("it could not be read".to_owned()));
-            let bytes = bytes.map_err(|why| ErrorData::internal_error(why, None))?;
+            let bytes = run_blocking(tenant, move || read_file(&path)).await;
+            let failed = |error: Error| ErrorData::internal_error(error.message().to_owned(), None);
+            let bytes = bytes.map_err(failed)?;
             put_bytes(&mut contents, bytes);
         }
     }
     to_resource(&contents)
 }
 
-fn read_file(path: &str) -> Result<Vec<u8>, String> {
-    let about = std::fs::metadata(path).map_err(|error| format!("the file is gone: {error}"))?;
+fn read_file(path: &str) -> Result<Vec<u8>, Error> {
+    let failed = |why: String| Error::new(ErrorKind::NotFound, why);
+    let about =
+        std::fs::metadata(path).map_err(|error| failed(format!("the file is gone: {error}")))?;
     if !about.is_file() || about.len() > MAX_FILE {
-        return Err("the file is too large".to_owned());
+        return Err(failed("the file is too large".to_owned()));
     }
-    std::fs::read(path).map_err(|error| format!("the file cannot be read: {error}"))
+    std::fs::read(path).map_err(|error| failed(format!("the file cannot be read: {error}")))
 }
 
 /// Bytes as text where they are text, else in base64.

@@ -122,7 +122,7 @@ impl McpHandler {
             return Ok(RequestStart::Running(running));
         }
         let (resource, names) = library::find(&resources, &uri).ok_or_else(|| unknown(&uri))?;
-        let read = library::read(resource, &uri, &names).await?;
+        let read = library::read(&client.identity.tenant, resource, &uri, &names).await?;
         Ok(RequestStart::Done(McpReply::Resource(read)))
     }
 

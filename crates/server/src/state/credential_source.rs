@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use windlass::definition::ProviderSpec;
 use windlass::{BoxFuture, Caller, CredentialSource, Engine, Error, Secret, ToolSpec};
 use windlass_executors::outbound::{Outbound, on_behalf};
 
@@ -41,8 +42,11 @@ impl VaultSource {
             .provider
             .as_deref()
             .and_then(|provider| self.engine.get()?.providers().get_for(&caller.tenant, provider));
-        // A provider that wants nothing needs no credential.
-        let Some(provider) = provider.filter(|provider| !provider.credentials.is_empty()) else {
+        // A provider that wants nothing needs no credential; an MCP server got its inputs
+        // when it was started.
+        let wants =
+            |provider: &ProviderSpec| provider.mcp.is_none() && !provider.credentials.is_empty();
+        let Some(provider) = provider.filter(|provider| wants(provider)) else {
             return Ok(Vec::new());
         };
         let wanted = CredentialChoice { name, user: caller.user.as_deref() };

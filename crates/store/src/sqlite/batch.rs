@@ -15,6 +15,7 @@ use windlass::{Begun, CallId, CallRecord};
 use super::connect::lock;
 use super::fault::is_duplicate;
 use super::file_identity::FileIdentity;
+use super::lists::Lists;
 use super::owner::Owner;
 use super::retention::Retention;
 use super::rows::{insert_new, insert_records};
@@ -209,6 +210,14 @@ fn begin(
         intents::expire_keys(transaction, oldest_key, begins.len() + EXPIRE_STEP)?;
     }
     Ok(entered)
+}
+
+/// Inserts records and lists them. For the benchmark only: see [`crate::bare`].
+pub fn insert_listed(connection: &Connection, records: &[CallRecord]) -> rusqlite::Result<()> {
+    insert_records(connection, records)?;
+    let mut lists = Lists::default();
+    records.iter().for_each(|record| lists.add(record));
+    lists.write(connection)
 }
 
 fn insert_all(

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::lists::{Deleted, Id};
 use super::outputs;
 use super::stats::Counts;
 
@@ -23,8 +24,6 @@ const LOOK_THROUGH: Duration = Duration::from_secs(60);
 /// At most this fraction of a tenant's records is deleted before the largest tenant is
 /// determined anew.
 const PART: u64 = 16;
-
-type Id = [u8; 16];
 
 pub(crate) struct Retention {
     limit: u64,
@@ -77,20 +76,23 @@ impl Retention {
         let (after, since) = known
             .filter(|(_, since)| since.elapsed() < LOOK_THROUGH)
             .unwrap_or_else(|| ([0; 16], Instant::now()));
+        let mut deleted = Deleted::default();
         let gone: Vec<Id> = connection
-            .prepare_cached(
+            .prepare_cached(&format!(
                 "DELETE FROM calls WHERE tenant = ?1 AND id IN (
                      SELECT id FROM calls WHERE tenant = ?1 AND id > ?2 AND NOT EXISTS (
                          SELECT 1 FROM keys INDEXED BY keys_by_call
                          WHERE keys.tenant = ?1 AND keys.id = calls.id)
                      ORDER BY id LIMIT ?3)
-                 RETURNING id",
-            )?
-            .query_map(params![tenant, after, signed(most)], |row| row.get(0))?
+                 RETURNING {}",
+                Deleted::COLUMNS
+            ))?
+            .query_map(params![tenant, after, signed(most)], |row| deleted.add(row))?
             .collect::<rusqlite::Result<_>>()?;
         let last = gone.iter().max().copied();
         if let Some(last) = last {
             outputs::forget_up_to(connection, tenant, &last)?;
+            deleted.unlist(connection, tenant, &after)?;
         }
         let up_to = match last {
             Some(last) if gone.len() as u64 == most => last,

@@ -39,7 +39,10 @@ const INSERT_NEW: &str = concat!(
 );
 
 /// Inserts records. Fails if one of them exists already.
-pub fn insert_records(connection: &Connection, records: &[CallRecord]) -> rusqlite::Result<()> {
+pub(crate) fn insert_records(
+    connection: &Connection,
+    records: &[CallRecord],
+) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(INSERT)?;
     let mut json = Vec::with_capacity(1024);
     for record in records {

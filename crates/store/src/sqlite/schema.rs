@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0006_tenant_records.sql"),
     include_str!("../../migrations/0007_document_owners.sql"),
     include_str!("../../migrations/0008_forgotten_events.sql"),
+    include_str!("../../migrations/0009_call_lists.sql"),
 ];
 
 /// Rejects a file that is not a database, belongs to another program, or was written by a

@@ -1,4 +1,4 @@
-//! Statistics, updated in the transaction that inserts the records.
+//! Statistics and lists, updated in the transaction that inserts the records.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,14 +6,17 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use windlass::{CallRecord, Status, TenantId, Usage};
 
+use super::lists::Lists;
 use crate::value::{NEVER_RAN, status_code};
 
-/// Calls by tenant, tool, status and run-time bucket.
+/// What follows from new records: calls by tenant, tool, status and run-time bucket, and
+/// their lists.
 #[derive(Default)]
 pub(crate) struct Counts {
     calls: HashMap<Key, u64, ahash::RandomState>,
     /// Model usage by tenant and tool.
     usage: HashMap<(TenantId, Arc<str>), Usage, ahash::RandomState>,
+    lists: Lists,
 }
 
 type Key = (TenantId, Arc<str>, Status, Option<u32>);
@@ -22,6 +25,7 @@ impl Counts {
     pub(crate) fn clear(&mut self) {
         self.calls.clear();
         self.usage.clear();
+        self.lists.clear();
     }
 
     pub(crate) fn add(&mut self, record: &CallRecord) {
@@ -31,6 +35,7 @@ impl Counts {
             *self.usage.entry((key.0.clone(), Arc::clone(&key.1))).or_default() += usage;
         }
         *self.calls.entry(key).or_default() += 1;
+        self.lists.add(record);
     }
 
     /// Number of calls counted.
@@ -47,7 +52,8 @@ impl Counts {
         by_tenant
     }
 
-    pub(crate) fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
+    pub(crate) fn write(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        self.lists.write(connection)?;
         let mut statement = connection.prepare_cached(
             "INSERT INTO call_stats (tenant, tool, status, bucket, count) VALUES (?, ?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET count = count + excluded.count",

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use windlass::{CallId, ErrorKind, PageRequest, RecordStore, TenantId};
+use windlass::{CallId, ErrorKind, PageRequest, RecordFilter, RecordStore, Status, TenantId};
 use windlass_store::{Options, SqliteStore, Synchronous};
 
 use crate::sample::{any, by, call, detailed, shown, start};
@@ -116,7 +116,7 @@ fn a_newer_database_is_refused() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     assert_eq!(
         refusal(&path),
-        "cannot open the record store: FILE has version 99, this windlass knows versions up to 8; use a newer windlass, or name another file"
+        "cannot open the record store: FILE has version 99, this windlass knows versions up to 9; use a newer windlass, or name another file"
     );
 }
 
@@ -142,6 +142,13 @@ async fn a_database_of_the_first_version_is_brought_up_to_date() {
     let record = store.get(&tenant(), id).await.unwrap().unwrap();
     assert_eq!(record.error.unwrap().feedback, None);
     assert_eq!(record.details, None);
+    for filter in [
+        RecordFilter { tool: Some("add".into()), ..RecordFilter::default() },
+        RecordFilter { status: Some(Status::Failed), ..RecordFilter::default() },
+    ] {
+        let page = store.query(&tenant(), &filter, PageRequest::first(9)).await.unwrap();
+        assert_eq!(page.records.len(), 1, "{filter:?}");
+    }
     let records: u32 = Connection::open(&path)
         .unwrap()
         .query_row("SELECT records FROM record_total", [], |row| row.get(0))

@@ -69,6 +69,7 @@ mod documents_place;
 mod engine;
 mod full_disk;
 mod intents;
+mod lists;
 mod moved;
 mod outage;
 mod owners;

@@ -177,10 +177,9 @@ impl RecordStore for MemoryStore {
         if record.idempotency_key().is_some() {
             self.keys.lock().ended(&record);
         }
-        let caller = Arc::clone(&record.caller);
         let mut shard = self.shards.current().1.lock();
         let ring = shard.get_or_insert_with(|| FairRing::new(self.capacity));
-        let evicted = ring.push(&caller.tenant, record);
+        let evicted = ring.push_of(record, |record| &record.caller.tenant);
         // Dropped after unlocking: freeing arguments and a result takes longer
         // than all of the above.
         drop(shard);

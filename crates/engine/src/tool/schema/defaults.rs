@@ -120,7 +120,7 @@ impl Defaults {
         self.values.len() < before
     }
 
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.values.is_empty() && self.inside.is_empty() && self.items.is_none()
     }
 

@@ -4,18 +4,19 @@
 //! Optional: its ranking is fused with that of keywords, and if it fails or is
 //! too slow, keywords decide alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use crate::error::{Error, ErrorKind};
+use crate::fair_ring::fair_level;
 use crate::tool::Tool;
 use crate::tool::executor::BoxFuture;
+use crate::value::name::TenantId;
 use crate::value::secret::Secret;
 use crate::value::text::Lang;
 
@@ -48,19 +49,91 @@ pub trait Embedder: Send + Sync + 'static {
 /// An [`Embedder`] with a cache of tool vectors.
 pub(super) struct Embedding {
     embedder: Arc<dyn Embedder>,
-    vectors: Mutex<HashMap<u64, Arc<[f32]>>>,
-    /// Only one search at a time requests vectors; others use keywords
-    /// meanwhile.
-    asking: Semaphore,
+    vectors: Mutex<ToolVectors>,
+    /// Only one search of a tenant at a time requests vectors; others use
+    /// keywords meanwhile.
+    asking: Mutex<HashSet<VectorOwner>>,
     /// Time of the last failure per API key: a tenant's own key that fails must
     /// not affect others.
     failed: Mutex<HashMap<u64, Instant>>,
 }
 
+/// Who owns a tool; none is all tenants.
+type VectorOwner = Option<TenantId>;
+
+/// Vectors of tools by their owners, who share the room for them.
+#[derive(Default)]
+struct ToolVectors(HashMap<VectorOwner, HashMap<u64, Arc<[f32]>>>);
+
+impl ToolVectors {
+    fn get(&self, (owner, id): &(VectorOwner, u64)) -> Option<&Arc<[f32]>> {
+        self.0.get(owner)?.get(id)
+    }
+
+    fn insert(&mut self, (owner, id): (VectorOwner, u64), vector: Arc<[f32]>) {
+        self.0.entry(owner).or_default().insert(id, vector);
+    }
+
+    /// Leaves room for the vectors of these tools, and of each owner as many as its
+    /// share. Returns the tools that there is room for.
+    fn make_room(&mut self, wanted: Vec<(VectorOwner, u64)>) -> Vec<(VectorOwner, u64)> {
+        let mut counts: HashMap<VectorOwner, u64> = HashMap::new();
+        for (owner, own) in &self.0 {
+            counts.insert(owner.clone(), own.len() as u64);
+        }
+        let mut ids: HashMap<VectorOwner, HashSet<u64>> = HashMap::new();
+        for (owner, id) in &wanted {
+            ids.entry(owner.clone()).or_default().insert(*id);
+        }
+        for (owner, own) in &ids {
+            let known = self.0.get(owner);
+            let others =
+                known.map_or(0, |known| known.keys().filter(|id| !own.contains(id)).count());
+            counts.insert(owner.clone(), (own.len() + others) as u64);
+        }
+        if counts.values().sum::<u64>() <= MAX_VECTORS as u64 {
+            return wanted;
+        }
+        // What is wanted now goes before what was wanted once.
+        for (owner, own) in &ids {
+            if let Some(known) = self.0.get_mut(owner) {
+                known.retain(|id, _| own.contains(id));
+            }
+            counts.insert(owner.clone(), own.len() as u64);
+        }
+        let level = fair_level(counts.into_values(), MAX_VECTORS as u64);
+        let level = usize::try_from(level).unwrap_or(usize::MAX);
+        for (owner, known) in &mut self.0 {
+            if !ids.contains_key(owner) && known.len() > level {
+                let kept: HashSet<u64> = known.keys().take(level).copied().collect();
+                known.retain(|id, _| kept.contains(id));
+            }
+        }
+        self.0.retain(|_, known| !known.is_empty());
+        let mut left: HashMap<VectorOwner, usize> = HashMap::new();
+        let mut has_room = |owner: &VectorOwner| {
+            let left = left.entry(owner.clone()).or_insert(level);
+            *left > 0 && {
+                *left -= 1;
+                true
+            }
+        };
+        let chosen: Vec<_> = wanted.into_iter().filter(|(owner, _)| has_room(owner)).collect();
+        for (owner, known) in &mut self.0 {
+            if ids.contains_key(owner) {
+                let kept = chosen.iter().filter(|(own, _)| own == owner).map(|(_, id)| *id);
+                let kept: HashSet<u64> = kept.collect();
+                known.retain(|id, _| kept.contains(id));
+            }
+        }
+        chosen
+    }
+}
+
 impl Embedding {
     pub(super) fn new(embedder: Arc<dyn Embedder>) -> Self {
-        let (vectors, failed) = (Mutex::default(), Mutex::default());
-        Self { embedder, vectors, asking: Semaphore::new(1), failed }
+        let (vectors, asking, failed) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { embedder, vectors, asking, failed }
     }
 
     pub(super) fn provider(&self) -> Option<&str> {
@@ -79,7 +152,8 @@ impl Embedding {
         if self.failed.lock().get(&payer).is_some_and(|at| at.elapsed() < COOL_DOWN) {
             return None;
         }
-        let _turn = self.asking.try_acquire().ok()?;
+        let owner = tools.iter().find_map(|tool| tool.owner()).cloned();
+        let _turn = AskingTurn::take(&self.asking, owner)?;
         let found = timeout(PATIENCE, self.closest(tools, question, key)).await;
         let found = found.unwrap_or_else(|_| {
             let why = "the embedding model took too long; its vectors are asked for again";
@@ -107,18 +181,26 @@ impl Embedding {
         question: &str,
         key: Option<&Secret>,
     ) -> Result<Vec<usize>, Error> {
-        let texts: Vec<String> = tools.iter().take(MAX_VECTORS).map(|tool| text(tool)).collect();
-        let ids: Vec<u64> = texts.iter().map(|text| id(text)).collect();
-        self.forget_others(&ids);
+        let texts: Vec<String> = tools.iter().map(|tool| text(tool)).collect();
+        let ids: Vec<(VectorOwner, u64)> = tools
+            .iter()
+            .zip(&texts)
+            .map(|(tool, text)| (tool.owner().cloned(), id(text)))
+            .collect();
         let missing: Vec<usize> = {
-            let known = self.vectors.lock();
-            (0..ids.len()).filter(|at| !known.contains_key(&ids[*at])).collect()
+            let mut known = self.vectors.lock();
+            let wanted: HashSet<_> = known.make_room(ids.clone()).into_iter().collect();
+            let is_missing =
+                |at: &usize| wanted.contains(&ids[*at]) && known.get(&ids[*at]).is_none();
+            (0..ids.len()).filter(is_missing).collect()
         };
         for batch in missing.chunks(BATCH) {
             let query_words: Vec<String> = batch.iter().map(|at| texts[*at].clone()).collect();
             let vectors = self.embed(&query_words, key).await?;
             let mut known = self.vectors.lock();
-            known.extend(batch.iter().map(|at| ids[*at]).zip(vectors));
+            for (at, vector) in batch.iter().zip(vectors) {
+                known.insert(ids[*at].clone(), vector);
+            }
         }
         let query_words = [question.chars().take(MAX_TEXT).collect::<String>()];
         let question = self.embed(&query_words, key).await?.pop().unwrap_or_default();
@@ -152,13 +234,25 @@ impl Embedding {
         let vectors: Option<Vec<Arc<[f32]>>> = vectors.into_iter().map(unit).collect();
         vectors.ok_or_else(|| wrong("the embedding model gave a vector without a direction"))
     }
+}
 
-    /// Evicts vectors of other tools if there are too many.
-    fn forget_others(&self, ids: &[u64]) {
-        let mut known = self.vectors.lock();
-        if known.len() + ids.len() > MAX_VECTORS {
-            known.retain(|id, _| ids.contains(id));
-        }
+/// The turn of a tenant to request vectors.
+struct AskingTurn<'a> {
+    asking: &'a Mutex<HashSet<VectorOwner>>,
+    owner: VectorOwner,
+}
+
+impl<'a> AskingTurn<'a> {
+    /// `None` while another search of the tenant has it.
+    fn take(asking: &'a Mutex<HashSet<VectorOwner>>, owner: VectorOwner) -> Option<Self> {
+        let is_free = asking.lock().insert(owner.clone());
+        is_free.then_some(Self { asking, owner })
+    }
+}
+
+impl Drop for AskingTurn<'_> {
+    fn drop(&mut self) {
+        self.asking.lock().remove(&self.owner);
     }
 }
 
@@ -184,4 +278,37 @@ fn hash_of(key: Option<&Secret>) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.map(Secret::expose).hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_with_many_tools_leaves_room_for_the_vectors_of_others() {
+        let mut vectors = ToolVectors::default();
+        let of = |tenant: &str, count: u64| -> Vec<(VectorOwner, u64)> {
+            (0..count).map(|id| (Some(TenantId::new(tenant)), id)).collect()
+        };
+        let mut search = |wanted: Vec<(VectorOwner, u64)>| {
+            let mut asked = 0;
+            for id in vectors.make_room(wanted) {
+                if vectors.get(&id).is_none() {
+                    asked += 1;
+                    vectors.insert(id, Arc::from([1.0]));
+                }
+            }
+            let kept: usize = vectors.0.values().map(HashMap::len).sum();
+            assert!(kept <= MAX_VECTORS, "{kept}");
+            asked
+        };
+        let (quiet, noisy) = (of("quiet", 2_000), of("noisy", 20_000));
+        assert_eq!(search(quiet.clone()), 2_000);
+        assert_eq!(search(noisy.clone()), MAX_VECTORS - 2_000);
+        assert_eq!(search(quiet.clone()), 0, "its vectors are still there");
+        assert_eq!(search(noisy), 0, "it does not pay again and again");
+        // A third one makes the noisy one shrink.
+        assert_eq!(search(of("third", 3_000)), 3_000);
+        assert_eq!((search(quiet), search(of("third", 3_000))), (0, 0));
+    }
 }

@@ -1,5 +1,5 @@
-//! [`Finder`]: caches the index of the last searched tools, and fuses the
-//! rankings by keywords and by meaning.
+//! [`Finder`]: caches the indexes of the sets of tools that were searched last, and
+//! fuses the rankings by keywords and by meaning.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::ToolIndex;
 use super::embedding::{Embedder, Embedding};
+use crate::fair_map::FairMap;
 use crate::tool::Tool;
 use crate::value::secret::Secret;
 
@@ -19,17 +20,22 @@ const RANK: f32 = 60.0;
 /// some.
 const MAX_CLOSE: usize = 20;
 
+/// Maximum number of cached indexes, and of tools in all of them but the last.
+const MAX_INDEXES: usize = 64;
+const MAX_INDEXED: usize = 40_000;
+
 /// Tool search of an engine.
-#[derive(Default)]
 pub(crate) struct Finder {
-    /// The cached index, keyed by the set of tools.
-    index: Mutex<Option<(u64, Arc<ToolIndex>)>>,
+    /// Cached indexes by set of tools. The tenant that has the most loses the one that
+    /// it used least recently, so that no tenant makes others build theirs again.
+    indexes: Mutex<FairMap<u64, Arc<ToolIndex>>>,
     embedding: Option<Embedding>,
 }
 
 impl Finder {
     pub(crate) fn new(embedder: Option<Arc<dyn Embedder>>) -> Self {
-        Self { embedding: embedder.map(Embedding::new), ..Self::default() }
+        let indexes = Mutex::new(FairMap::new(MAX_INDEXES));
+        Self { indexes, embedding: embedder.map(Embedding::new) }
     }
 
     /// The provider of the embedding model, if there is one.
@@ -61,14 +67,20 @@ impl Finder {
         let mut hasher = DefaultHasher::new();
         tools.iter().for_each(|tool| tool.generation().hash(&mut hasher));
         let of = hasher.finish();
-        if let Some((known, index)) = &*self.index.lock()
-            && *known == of
-        {
+        if let Some(index) = self.indexes.lock().touch(&of) {
             return Arc::clone(index);
         }
+        let tenant = tools.iter().find_map(|tool| tool.owner()).cloned().unwrap_or_default();
         // Built without the lock: concurrent searches may each build one.
         let index = Arc::new(ToolIndex::new(tools));
-        *self.index.lock() = Some((of, Arc::clone(&index)));
+        let mut indexes = self.indexes.lock();
+        let size = |indexes: &FairMap<u64, Arc<ToolIndex>>| -> usize {
+            indexes.values().map(|index| index.tools.len()).sum()
+        };
+        while size(&indexes) > MAX_INDEXED {
+            indexes.evict();
+        }
+        indexes.insert(&tenant, &of, Arc::clone(&index));
         index
     }
 }
@@ -89,4 +101,33 @@ fn fuse(words: Vec<Arc<Tool>>, close: impl Iterator<Item = Arc<Tool>>) -> Vec<Ar
     // Stable sort: for ties the keyword ranking decides.
     found.sort_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal));
     found.into_iter().map(|(tool, _)| tool).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::engine::Engine;
+    use crate::tool::ToolBuilder;
+    use crate::value::name::TenantId;
+
+    #[tokio::test]
+    async fn a_tenant_that_searches_many_sets_evicts_only_its_own_indexes() {
+        let engine = Engine::builder().build().unwrap();
+        let tools = |tenant: &str| -> Vec<Arc<Tool>> {
+            let tenant = TenantId::new(tenant);
+            let tool = ToolBuilder::from_fn("own", |_: Value| async { "" });
+            engine.registry().replace_for(&tenant, tool).unwrap();
+            engine.registry().owned_by(&tenant)
+        };
+        let finder = Finder::new(None);
+        let quiet = tools("quiet");
+        let index = finder.index(quiet.clone());
+        for _ in 0..MAX_INDEXES + 10 {
+            finder.index(tools("noisy"));
+        }
+        assert!(Arc::ptr_eq(&index, &finder.index(quiet)), "it is built again");
+        assert_eq!(finder.indexes.lock().len(), MAX_INDEXES);
+    }
 }

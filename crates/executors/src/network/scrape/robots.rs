@@ -1,15 +1,13 @@
 //! robots.txt parser and cache (RFC 9309).
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lru::LruCache;
 use parking_lot::Mutex;
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tokio::time::Instant;
 use url::{Position, Url};
-use windlass::{Call, Error, ErrorKind};
+use windlass::{Call, Error, ErrorKind, FairMap};
 
 use crate::outbound::{Outbound, Request};
 
@@ -23,14 +21,15 @@ const TIME: Duration = Duration::from_secs(10);
 /// TTL of cached rules, and of an unreachable robots.txt.
 const FRESH: Duration = Duration::from_secs(3600);
 const FRESH_FAULT: Duration = Duration::from_secs(60);
-const SITES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
+const SITES: usize = 256;
 
-/// LRU cache of rules by site.
-pub(in super::super) struct Robots(Mutex<LruCache<String, (Instant, Arc<Rules>)>>);
+/// Cache of rules by site. The tenant that reads the most sites loses the one that was
+/// read least recently.
+pub(in super::super) struct Robots(Mutex<FairMap<String, (Instant, Arc<Rules>)>>);
 
 impl Default for Robots {
     fn default() -> Self {
-        Self(Mutex::new(LruCache::new(SITES)))
+        Self(Mutex::new(FairMap::new(SITES)))
     }
 }
 
@@ -43,13 +42,14 @@ impl Robots {
         page: &Url,
     ) -> Result<(), Error> {
         let site = page.origin().ascii_serialization();
-        let known = self.0.lock().get(&site).cloned();
+        let known = self.0.lock().touch(&site).map(|known| known.clone());
         let rules = match known.filter(|(until, _)| Instant::now() < *until) {
             Some((_, rules)) => rules,
             None => {
                 let rules = Arc::new(fetch(outbound, call, page).await?);
                 let fresh = if matches!(*rules, Rules::Unknown) { FRESH_FAULT } else { FRESH };
-                self.0.lock().put(site.clone(), (Instant::now() + fresh, Arc::clone(&rules)));
+                let known = (Instant::now() + fresh, Arc::clone(&rules));
+                self.0.lock().insert(&call.caller().tenant, &site, known);
                 rules
             }
         };

@@ -5,15 +5,14 @@
 //! for [`TTL`] if it never does. While the database is unreachable, entries are
 //! trusted for [`OUTAGE`]: nobody can revoke a key then, and read-only calls go on.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lru::LruCache;
 use parking_lot::Mutex;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 use tokio::time::Instant;
+use windlass::FairMap;
 use windlass_store::Change;
 
 use super::key::{ApiKey, KeyHash};
@@ -25,14 +24,15 @@ const OUTAGE: Duration = Duration::from_secs(15 * 60);
 /// How long after a failure the database is not asked again for a key that is
 /// known.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-const ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+/// Of the tenant with the most, the key that was used least recently is forgotten.
+const ENTRIES: usize = 4096;
 
 /// The cached keys.
 pub(super) struct KeyCache(Mutex<KeyCacheState>);
 
 struct KeyCacheState {
     space: &'static str,
-    entries: LruCache<KeyHash, (Arc<ApiKey>, Instant)>,
+    entries: FairMap<KeyHash, (Arc<ApiKey>, Instant)>,
     changes: Receiver<Change>,
     /// How many changes of keys were received.
     heard: u64,
@@ -56,7 +56,7 @@ impl KeyCache {
     pub(super) fn new(space: &'static str, changes: Receiver<Change>) -> Self {
         Self(Mutex::new(KeyCacheState {
             space,
-            entries: LruCache::new(ENTRIES),
+            entries: FairMap::new(ENTRIES),
             changes,
             heard: 0,
             failed: None,
@@ -69,7 +69,7 @@ impl KeyCache {
         state.listen();
         let fails = state.failed.is_some_and(|last| last.elapsed() < ASK_AGAIN);
         let believed = if fails { OUTAGE } else { TTL };
-        match state.entries.get(hash) {
+        match state.entries.touch(hash) {
             Some((key, read)) if read.elapsed() < believed => CacheLookup::Key(Arc::clone(key)),
             _ => CacheLookup::Nothing(ChangeCount(state.heard)),
         }
@@ -81,7 +81,7 @@ impl KeyCache {
         let mut state = self.0.lock();
         state.listen();
         state.failed = Some(Instant::now());
-        let (key, read) = state.entries.get(hash)?;
+        let (key, read) = state.entries.touch(hash)?;
         (read.elapsed() < OUTAGE).then(|| Arc::clone(key))
     }
 
@@ -91,7 +91,8 @@ impl KeyCache {
         let mut state = self.0.lock();
         state.listen();
         if state.heard == before {
-            state.entries.put(hash, (key, Instant::now()));
+            let tenant = key.tenant.clone();
+            state.entries.insert(&tenant, &hash, (key, Instant::now()));
         }
     }
 }
@@ -122,9 +123,50 @@ impl KeyCacheState {
         let same = |key: &ApiKey| *key.id == *change.id && key.tenant == change.tenant;
         // Keys change so rarely that looking through all of them is cheaper than
         // a second index to keep in step.
-        let stale = self.entries.iter().find(|(_, (key, _))| same(key)).map(|(hash, _)| *hash);
-        if let Some(hash) = stale {
-            self.entries.pop(&hash);
-        }
+        self.entries.retain(|_, (key, _)| !same(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::broadcast;
+    use windlass::TenantId;
+
+    use super::*;
+    use crate::state::identity::Role;
+
+    fn key(tenant: &str, id: usize) -> (KeyHash, Arc<ApiKey>) {
+        let key = ApiKey {
+            id: id.to_string().into(),
+            tenant: TenantId::new(tenant),
+            name: "n".into(),
+            role: Role::Caller,
+            tools: None,
+            user: None,
+            quotas: None,
+            prefix: String::new(),
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+            rotated_at: None,
+            expires_at: None,
+            last_used_at: None,
+            revoked_at: None,
+        };
+        (KeyHash::digest(&format!("{tenant} {id}")), Arc::new(key))
+    }
+
+    #[test]
+    fn a_tenant_with_many_keys_evicts_only_its_own() {
+        let (_changes, receiver) = broadcast::channel(4);
+        let cache = KeyCache::new("keys", receiver);
+        let put = |tenant: &str, id: usize| {
+            let (hash, key) = key(tenant, id);
+            cache.put(hash, key, ChangeCount(0));
+        };
+        let is_known =
+            |tenant: &str, id: usize| matches!(cache.get(&key(tenant, id).0), CacheLookup::Key(_));
+        (0..10).for_each(|id| put("quiet", id));
+        (0..ENTRIES + 100).for_each(|id| put("noisy", id));
+        assert!((0..10).all(|id| is_known("quiet", id)));
+        assert!(is_known("noisy", ENTRIES + 99) && !is_known("noisy", 0));
     }
 }

@@ -105,7 +105,9 @@ fn begin(client: &Client) -> String {
 fn status(client: &Client, run: &str, wanted: &str) -> Value {
     until(wanted, || {
         let view = client.get(&format!("/v1/runs/{run}")).is(200);
-        (view["status"] == wanted).then_some(view)
+        let is_so = view["status"] == wanted;
+        assert!(is_so || view["end"].is_null(), "not {wanted}: {view}");
+        is_so.then_some(view)
     })
 }
 

@@ -49,11 +49,11 @@ fn inputs_of_vs_code_are_a_credential_and_what_is_missing_is_told() {
         assert!(missing.err.contains(part), "no {part:?} in {missing:?}");
     }
     assert!(!missing.err.contains("`person`"), "it has a default: {missing:?}");
-    let values = json!({"api-key": "s3cret-of-svc", "region": "eu-1"}).to_string();
+    let values = json!({"api-key": "s3cret-of-svc", "region": "eu-central"}).to_string();
     let stored = project.pipe(&values, &["credentials", "set", "svc", "--stdin"]);
     assert_eq!(stored.code, Some(0), "{stored:?}");
     let shown = project.run(&["call", "svc/show"]);
-    assert_eq!(shown.out, "[hidden] of eu-1 for ada\n", "{shown:?}");
+    assert_eq!(shown.out, "[hidden] of eu-central for ada\n", "{shown:?}");
 }
 
 #[test]
