@@ -271,8 +271,10 @@ impl CallOptions {
         self.extras.as_ref()?.grace.as_ref()
     }
 
-    pub(crate) fn own_max_output(&self) -> Option<usize> {
-        self.extras.as_ref()?.max_output_bytes
+    /// Maximum size of the result: the request's, else the tool's, else this.
+    pub(crate) fn own_max_output(&self, call: &Call, most: usize) -> usize {
+        let own = self.extras.as_ref().and_then(|extras| extras.max_output_bytes);
+        own.or(call.tool.spec().max_output_bytes).unwrap_or(most)
     }
 
     pub(crate) fn own_tool(&self) -> Option<&Arc<Tool>> {

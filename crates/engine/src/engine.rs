@@ -112,7 +112,10 @@ impl Engine {
     ) -> impl Future<Output = CallResult> + Send {
         async move {
             let (mut open, request) = open();
-            let found = self.resolve(&open);
+            let found = match request.own_tool() {
+                Some(tool) => Ok(FoundTool::from_inner(Arc::clone(tool))),
+                None => self.resolve(&open),
+            };
             if found.as_ref().is_ok_and(|tool| !tool.spec().behaviour.read_only) {
                 return self.run_durably(request, open, found).await;
             }
@@ -201,13 +204,8 @@ impl Engine {
             )
             .await;
         let answer = self.settle(&mut attempts, ran).await?;
-<<<<<<< HEAD
-        let most = settings.max_output_bytes;
-        let output = stage::convert(request, &call, answer, most, self.records()).await?;
-=======
-        let output =
-            stage::convert(&call, open, answer, settings.max_output_bytes, self.records()).await?;
->>>>>>> main
+        let most = request.own_max_output(&call, settings.max_output_bytes);
+        let output = stage::convert(&call, open, answer, most, self.records()).await?;
         cache.put(&call, open, &output);
         Ok(output)
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Outcome;
+use crate::call::Call;
 use crate::call::content::{Body, Content, Facts, Output, Payload, Truncated};
-use crate::call::{Call, CallRequest};
 use crate::error::{Error, ErrorKind};
 use crate::journal::OpenCall;
 use crate::journal::record::RecordStore;
@@ -24,7 +24,6 @@ const NOTICE_BYTES: usize = 400;
 /// Converts the output for the caller. The result of an earlier call has
 /// already been converted.
 pub(crate) async fn convert(
-    request: &CallRequest,
     call: &Call,
     open: &mut OpenCall,
     answer: Outcome,
@@ -36,16 +35,9 @@ pub(crate) async fn convert(
         Outcome::Earlier(output) => return Ok(output),
     };
     check(call, &output)?;
-<<<<<<< HEAD
-    let own = request.own_max_output().or(call.tool.spec().max_output_bytes);
-    let max_bytes = own.unwrap_or(max_bytes);
-    if output_size(&output, max_bytes) <= max_bytes {
-=======
-    let max_bytes = call.tool.spec().max_output_bytes.unwrap_or(max_bytes);
     let size = output_size(&output, max_bytes);
     if size <= max_bytes {
         open.output_size = Some(size);
->>>>>>> main
         return Ok(Arc::new(output));
     }
     // Boxed: most results fit.

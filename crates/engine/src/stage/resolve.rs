@@ -1,12 +1,6 @@
 //! Finds the tool of a call.
 
-<<<<<<< HEAD
-use std::sync::Arc;
-
-use crate::call::CallRequest;
-=======
 use crate::call::context::Caller;
->>>>>>> main
 use crate::error::{Error, ErrorKind};
 use crate::tool::groups::{Groups, Session};
 use crate::tool::registry::{FoundTool, Registry};
@@ -19,18 +13,8 @@ pub(crate) fn resolve(
     caller: &Caller,
     name: &str,
 ) -> Result<FoundTool, Error> {
-<<<<<<< HEAD
-    if let Some(tool) = request.own_tool() {
-        return Ok(FoundTool::from_inner(Arc::clone(tool)));
-    }
-    let tenant = &request.context.caller.tenant;
-    let tool = registry
-        .find(tenant, &request.tool)
-        .ok_or_else(|| unknown(registry, tenant, &request.tool))?;
-=======
     let tenant = &caller.tenant;
     let tool = registry.find(tenant, name).ok_or_else(|| unknown(registry, tenant, name))?;
->>>>>>> main
     if let Some(group) = &tool.spec().group {
         let session = Session::of(caller);
         if !groups.is_active(group, session.as_ref()) {
