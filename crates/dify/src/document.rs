@@ -260,6 +260,7 @@ fn read_graph(fields: Fields<'_>, mode: Mode, report: &mut Report<'_>) -> Option
     if !report.faults.is_empty() {
         return None;
     }
+    check_parents(&mut nodes, &places, report);
     check_response(&nodes, mode, fields.at(), report);
     check_handles(&nodes, &edges, report);
     match Graph::new(nodes, edges) {
@@ -267,6 +268,20 @@ fn read_graph(fields: Fields<'_>, mode: Mode, report: &mut Report<'_>) -> Option
         Err(wrong) => {
             report.fault(wrong.at, wrong.message, wrong.hint);
             None
+        }
+    }
+}
+
+/// Groups of the canvas are no containers.
+fn check_parents(nodes: &mut [Node], places: &HashMap<String, usize>, report: &mut Report<'_>) {
+    for at in 0..nodes.len() {
+        let Some(parent) = nodes[at].parent.clone() else { continue };
+        let holds = places.get(&parent).is_some_and(|place| nodes[*place].kind.is_container());
+        if !holds {
+            let message =
+                format!("node `{}` is in `{parent}`, which is no iteration or loop", nodes[at].id);
+            report.note(nodes[at].at, message, "it is read as a node of the outermost level");
+            nodes[at].parent = None;
         }
     }
 }
@@ -332,7 +347,12 @@ fn read_edges(
                     None => "write the id of a node, or delete the edge".to_owned(),
                 };
                 let at = edge.get(key).map_or(edge.at(), |tree| tree.at);
-                report.fault(at, format!("no node has the id `{id}`"), hint);
+                let message = format!("no node has the id `{id}`");
+                // An edge from nowhere is never taken; one to nowhere would end the run.
+                match key {
+                    "source" => report.note(at, message, hint),
+                    _ => report.fault(at, message, hint),
+                }
             }
             place
         });

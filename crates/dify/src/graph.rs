@@ -113,14 +113,6 @@ impl Graph {
     fn check_parents(&self) -> Result<(), GraphError> {
         for node in &self.nodes {
             let Some(parent) = &node.parent else { continue };
-            let holds = self.place(parent).is_some_and(|p| self.nodes[p].kind.is_container());
-            if !holds {
-                let message =
-                    format!("node `{}` is in `{parent}`, which is no iteration or loop", node.id);
-                let hint =
-                    "write the id of an iteration or loop as `parentId`, or delete it".to_owned();
-                return Err(GraphError { at: node.at, message, hint });
-            }
             // Containers in containers have an end.
             let (mut at, mut depth) = (Some(parent.as_str()), 0);
             while let Some(id) = at {

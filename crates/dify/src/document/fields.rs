@@ -158,12 +158,28 @@ impl<'t> Fields<'t> {
         match choices.iter().find(|(name, _)| *name == word) {
             Some((_, value)) => *value,
             None => {
-                let names = || choices.iter().map(|(name, _)| *name);
-                let hint = match nearest(&word, names()) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("use one of {}", names().collect::<Vec<_>>().join(", ")),
-                };
+                let hint = instead(&word, choices);
                 report.fault(tree.at, format!("unknown {key} `{word}`"), hint);
+                fallback
+            }
+        }
+    }
+
+    /// One of some words; another is taken for the fallback, and noted.
+    pub(super) fn choice_or<T: Copy>(
+        &self,
+        key: &str,
+        choices: &[(&str, T)],
+        fallback: T,
+        report: &mut Report<'_>,
+    ) -> T {
+        let Some(tree) = self.get(key) else { return fallback };
+        let word = tree.scalar().unwrap_or_default();
+        match choices.iter().find(|(name, _)| *name == word) {
+            Some((_, value)) => *value,
+            None => {
+                let hint = instead(&word, choices);
+                report.note(tree.at, format!("unknown {key} `{word}`"), hint);
                 fallback
             }
         }
@@ -180,6 +196,15 @@ impl<'t> Fields<'t> {
     /// The entries of the mapping itself.
     pub(super) fn entries(&self) -> &'t [super::tree::Entry] {
         self.tree.entries()
+    }
+}
+
+/// What to write in place of a word.
+fn instead<T>(word: &str, choices: &[(&str, T)]) -> String {
+    let names = || choices.iter().map(|(name, _)| *name);
+    match nearest(word, names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("use one of {}", names().collect::<Vec<_>>().join(", ")),
     }
 }
 

@@ -158,7 +158,7 @@ fn retry(data: Fields<'_>, report: &mut Report<'_>) -> Retry {
 
 fn on_error(data: Fields<'_>, report: &mut Report<'_>) -> OnError {
     let strategies = [("none", 0), ("", 0), ("default-value", 1), ("fail-branch", 2)];
-    match data.choice("error_strategy", &strategies, 0, report) {
+    match data.choice_or("error_strategy", &strategies, 0, report) {
         1 => OnError::Default(default_values(data, report)),
         2 => OnError::Branch,
         _ => OnError::Fail,

@@ -108,10 +108,10 @@ fn faults_tell_line_column_and_what_to_write() {
         ),
         (
             &wrap(
-                "{id: a, data: {type: if-else, cases: [{case_id: x, conditions: [{variable_selector: [a, b], comparison_operator: equals}]}]}}",
+                "{id: a, data: {type: if-else, cases: [{case_id: x, conditions: [{variable_selector: [a, b], comparison_operator: eq}]}]}}",
                 "",
             ),
-            "f.yml:4:126: unknown comparison_operator `equals`",
+            "f.yml:4:126: unknown comparison_operator `eq`",
         ),
         (
             &wrap(

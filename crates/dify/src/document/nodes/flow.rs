@@ -38,7 +38,7 @@ pub(super) fn start(data: Fields<'_>, report: &mut Report<'_>) -> Start {
         let options = fields.list("options", report).iter();
         inputs.push(Input {
             label: fields.text("label", report).unwrap_or_else(|| name.clone()),
-            kind: fields.choice("type", &kinds, InputKind::Text, report),
+            kind: fields.choice_or("type", &kinds, InputKind::Text, report),
             required: fields.flag("required", false, report),
             default: fields.value("default"),
             max_length: Some(fields.count("max_length", 0, report)).filter(|length| *length > 0),
@@ -104,6 +104,34 @@ fn conditions(data: Fields<'_>, key: &'static str, report: &mut Report<'_>) -> C
 
 fn operator(fields: Fields<'_>, report: &mut Report<'_>) -> Operator {
     fields.need("comparison_operator", "write `is`, `contains`, `=` …", report);
+    let of_numbers = fields.text("varType", report).as_deref() == Some("number");
+    let (same, other) = match of_numbers {
+        true => (Operator::Equal, Operator::NotEqual),
+        false => (Operator::Is, Operator::IsNot),
+    };
+    // As people write them who do not know Dify's.
+    let foreign = [
+        ("==", same),
+        ("!=", other),
+        (">=", Operator::GreaterOrEqual),
+        ("<=", Operator::LessOrEqual),
+        ("equals", same),
+        ("not equals", other),
+        ("is empty", Operator::Empty),
+        ("is not empty", Operator::NotEmpty),
+        ("starts with", Operator::StartWith),
+        ("ends with", Operator::EndWith),
+    ];
+    if let Some(tree) = fields.get("comparison_operator")
+        && let Some(written) = tree.scalar()
+        && let Some((_, operator)) = foreign.iter().find(|(name, _)| *name == written)
+    {
+        let own = OPERATORS.iter().find(|(_, known)| known == operator);
+        let own = own.map_or("", |(name, _)| name);
+        let message = format!("`{written}` is no operator of Dify's; it is read as `{own}`");
+        report.note(tree.at, message, format!("write `{own}`"));
+        return *operator;
+    }
     fields.choice("comparison_operator", &OPERATORS, Operator::Is, report)
 }
 
@@ -120,7 +148,7 @@ pub(super) fn iteration(data: Fields<'_>, report: &mut Report<'_>) -> Iteration 
         output: data.need_selector("output_selector", report),
         start: data.text_or_empty("start_node_id", report),
         at_once: if parallel { usize::try_from(at_once).unwrap_or(1) } else { 1 },
-        on_error: data.choice("error_handle_mode", &modes, RoundError::Fail, report),
+        on_error: data.choice_or("error_handle_mode", &modes, RoundError::Fail, report),
         flatten: data.flag("flatten_output", true, report),
     }
 }
@@ -232,7 +260,7 @@ pub(super) fn list_operator(data: Fields<'_>, report: &mut Report<'_>) -> ListOp
         extract: extract.map(|f| f.text("serial", report).unwrap_or_else(|| "1".to_owned())),
         order: order.map(|fields| {
             let key = fields.text_or_empty("key", report);
-            (key, fields.choice("value", &directions, false, report))
+            (key, fields.choice_or("value", &directions, false, report))
         }),
         #[expect(clippy::cast_possible_truncation, reason = "casts saturate")]
         limit: limit.map(|fields| fields.number("size", report).unwrap_or(-1.0) as i64),

@@ -15,7 +15,7 @@ use crate::value::{Kind, Object, Value};
 pub(super) fn code(data: Fields<'_>, report: &mut Report<'_>) -> Code {
     let languages = [("python3", "python3"), ("python", "python3"), ("javascript", "javascript")];
     Code {
-        language: data.choice("code_language", &languages, "python3", report).to_owned(),
+        language: data.choice_or("code_language", &languages, "python3", report).to_owned(),
         code: data.need_text("code", "write a function `main`", report),
         variables: named_selectors(data, "variables", report),
         outputs: code_outputs(data.get("outputs"), report),
@@ -292,7 +292,7 @@ pub(super) fn human(data: Fields<'_>, report: &mut Report<'_>) -> Human {
     }
     let units =
         [("day", 86_400), ("days", 86_400), ("hour", 3_600), ("hours", 3_600), ("minute", 60)];
-    let unit: u64 = data.choice("timeout_unit", &units, 3_600, report);
+    let unit: u64 = data.choice_or("timeout_unit", &units, 3_600, report);
     Human {
         form: data.text_or_empty("form_content", report),
         inputs,
