@@ -8,5 +8,6 @@
 )]
 
 mod durable;
+mod guide;
 mod native;
 mod setup;
