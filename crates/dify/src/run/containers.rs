@@ -51,7 +51,8 @@ impl Machine<'_> {
                 self.emit(Event::RoundsStarted { node: place, rounds: items.len() });
                 let first = (0..iteration.at_once.min(items.len())).collect::<Vec<_>>();
                 let ends = items.iter().map(|_| None).collect();
-                let container = Container::Iteration { items, ends, started: 0, failed: false };
+                let container =
+                    Container::Iteration { items, ends, started: first.len(), failed: false };
                 self.containers.insert((frame, place), container);
                 self.start_rounds(frame, place, &first);
             }
@@ -106,8 +107,26 @@ impl Machine<'_> {
                     self.start_round(frame, place, round);
                 }
             }
+            _ if self.gives_up(frame, place, numbers) => {}
             _ => self.start_rounds(frame, place, numbers),
         }
+    }
+
+    /// Whether rounds must not start any more, because one has failed meanwhile.
+    fn gives_up(&mut self, frame: usize, place: Place, numbers: &[usize]) -> bool {
+        let NodeKind::Iteration(iteration) = &self.graph().node(place).kind else { return false };
+        let Some(Container::Iteration { ends, started, failed: true, .. }) =
+            self.containers.get_mut(&(frame, place))
+        else {
+            return false;
+        };
+        *started -= numbers.len();
+        if ends.iter().filter(|end| end.is_some()).count() == *started {
+            let ends = ends.iter_mut().filter_map(Option::take).collect();
+            let resume = Resume::End(rounds::iteration_outcome(iteration, ends));
+            self.queue.push_back(Task::Resume(frame, place, resume));
+        }
+        true
     }
 
     /// Starts rounds of an iteration.
@@ -116,11 +135,6 @@ impl Machine<'_> {
             self.emit(Event::RoundNext { node: place, round: *round });
         }
         for round in numbers {
-            if let Some(Container::Iteration { started, .. }) =
-                self.containers.get_mut(&(frame, place))
-            {
-                *started += 1;
-            }
             self.start_round(frame, place, *round);
         }
     }
@@ -199,6 +213,8 @@ impl Machine<'_> {
             (false, _, false) => {
                 let room = iteration.at_once.saturating_sub(*started - ended);
                 let next = *started..(*started + room).min(items.len());
+                // They count from now on, though others may end before they start.
+                *started = next.end;
                 Resume::Rounds(next.collect())
             }
         };

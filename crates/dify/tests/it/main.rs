@@ -12,5 +12,6 @@ mod fixtures;
 mod oracle;
 mod properties;
 mod reading;
+mod runs;
 mod steps;
 mod vectors;
