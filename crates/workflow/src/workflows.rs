@@ -1,6 +1,7 @@
 //! [`Workflows`]: the executor of the kind `workflow`.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -159,12 +160,13 @@ impl Executor for Workflow {
 impl Workflow {
     async fn drive(&self, call: &Call) -> Result<Output, Error> {
         let resume = call.object::<Resume>().unwrap_or_default();
+        let run = resume.run.clone().unwrap_or_else(|| call.id().to_string().into());
+        let listed = ListedRun::new(&self.shared, &run)?;
         let opened = match &resume.run {
             Some(run) => self.resume(call, run).await?,
             None => self.begin(call, resume.retry.clone()).await?,
         };
         let Opened { head, memo, writer } = opened;
-        let listed = ListedRun::new(&self.shared, &head.id);
         let left = LeftGuard::new(&self.shared.store, &head);
         let context = Context::clone(call.context());
         let drive = Drive::new(
@@ -402,10 +404,14 @@ struct ListedRun {
 }
 
 impl ListedRun {
-    fn new(shared: &Arc<Shared>, run: &Arc<str>) -> Self {
-        let mail = Arc::new(Notify::new());
-        shared.driven.lock().insert(Arc::clone(run), Arc::clone(&mail));
-        Self { shared: Arc::clone(shared), run: Arc::clone(run), mail }
+    fn new(shared: &Arc<Shared>, run: &Arc<str>) -> Result<Self, Error> {
+        match shared.driven.lock().entry(Arc::clone(run)) {
+            Entry::Occupied(_) => Err(crate::store::taken_over(run)),
+            Entry::Vacant(free) => {
+                let mail = Arc::clone(free.insert(Arc::new(Notify::new())));
+                Ok(Self { shared: Arc::clone(shared), run: Arc::clone(run), mail })
+            }
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use windlass::{
-    Body, CallId, CallRequest, CallResult, Context, Error, ErrorKind, Lang, Output, Tool, Usage,
+    Body, CallId, CallRequest, CallResult, Context, Error, ErrorKind, Kind, Lang, Output, Tool,
+    Usage,
 };
 
 use super::drive::Drive;
@@ -19,6 +20,9 @@ use crate::log::{Ask, Entry, Failure, OpenWait, ParentStep, RunEnd, StepEnd, Wai
 use crate::run::walk::BlockEnd;
 use crate::step::Halt;
 use crate::workflows::Resume;
+
+/// How often a call that was cut off is made at most.
+const MAX_ROUNDS: u32 = 10;
 
 /// Name of the fact in the result of a run that waits.
 pub(crate) const RUN_FACT: &str = "run";
@@ -33,14 +37,16 @@ pub struct At<'a> {
     /// The digest of what it asks for.
     pub(crate) asked: OnceLock<Arc<str>>,
     pub(crate) usage: Mutex<Usage>,
+    /// The call that it made last.
+    pub(crate) made: Mutex<Option<CallId>>,
 }
 
 impl<'a> At<'a> {
     pub(crate) fn new(drive: &'a Drive<'a>, node: &'a Arc<Node>, frame: &'a Arc<Frame>) -> Self {
         let place = frame.place(&node.id);
         let acting = Acting::within(frame.acting());
-        let (asked, usage) = (OnceLock::new(), Mutex::default());
-        Self { drive, node, frame, place, acting, asked, usage }
+        let (asked, usage, made) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        Self { drive, node, frame, place, acting, asked, usage, made }
     }
 
     /// Where it stands: `pages[3].lookup`.
@@ -124,11 +130,36 @@ impl<'a> At<'a> {
         self.drive.check_budget()?;
         let mut round = 1;
         loop {
+            if round == 1
+                && may_change
+                && let Some(call) = self.drive.memo(|memo| memo.started.get(&self.place).copied())
+                && let Some(run) = self.run_of(call).await?
+            {
+                return self.end_of(run).await;
+            }
             let outcome = match self.of_log(round, may_change).await? {
                 Some(outcome) => outcome,
                 None => self.make_once(&request, arguments.clone(), may_change, round).await?,
             };
             match outcome {
+                // What became of a run is what its own log says, not the call that
+                // began it: it goes on by itself.
+                Err(error)
+                    if tool.is_some_and(|tool| tool.spec().kind == Kind::Workflow)
+                        && was_cut_off(&error) =>
+                {
+                    let made = *self.made.lock();
+                    let run = match made {
+                        Some(call) => self.run_of(call).await?,
+                        None => None,
+                    };
+                    match run {
+                        Some(run) => return self.end_of(run).await,
+                        // It did nothing: effects wait for the run to be stored.
+                        None if round < MAX_ROUNDS => round += 1,
+                        None => return Err(error.into()),
+                    }
+                }
                 Ok(output) => return self.value_of(&output).await,
                 Err(error) if error.kind() == ErrorKind::Interrupted && may_change => {
                     match self.interrupted(name, round, error).await? {
@@ -137,6 +168,34 @@ impl<'a> At<'a> {
                     }
                 }
                 Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The run that a call began, if it did.
+    async fn run_of(&self, call: CallId) -> Result<Option<Arc<str>>, Error> {
+        let run: Arc<str> = call.to_string().into();
+        let tenant = &self.drive.context.caller().tenant;
+        let found = self.drive.writer.store().head(tenant, &run).await?;
+        Ok(found.map(|stored| stored.head.id))
+    }
+
+    /// The value of another run when it has ended.
+    async fn end_of(&self, run: Arc<str>) -> Result<Arc<Value>, Halt> {
+        let tenant = &self.drive.context.caller().tenant;
+        let found = self.drive.writer.store().head(tenant, &run).await?;
+        let end = match found.and_then(|stored| stored.head.end) {
+            Some(end) => end,
+            None => match self.wait(Wait::Run { run }).await? {
+                Wake::Run { end } => end,
+                Wake::Time | Wake::Message { .. } => return Ok(Arc::default()),
+            },
+        };
+        match end {
+            RunEnd::Succeeded { value } => Ok(value),
+            RunEnd::Failed { error, .. } => Err(error.to_error().into()),
+            RunEnd::Cancelled { .. } => {
+                Err(Error::new(ErrorKind::Cancelled, "the run was cancelled").into())
             }
         }
     }
@@ -153,6 +212,7 @@ impl<'a> At<'a> {
         let Some(call) = self.drive.memo(|memo| memo.started.get(&self.place).copied()) else {
             return Ok(None);
         };
+        *self.made.lock() = Some(call);
         self.recorded(call).await
     }
 
@@ -174,6 +234,7 @@ impl<'a> At<'a> {
     ) -> Result<Result<Arc<Output>, Error>, Halt> {
         let Drive { tools, run, limits_of_values, .. } = self.drive;
         let id = CallId::at(Timestamp::now());
+        *self.made.lock() = Some(id);
         let mut request =
             request(arguments).context(self.context()).id(id).max_output_bytes(*limits_of_values);
         if let Some(timeout) = self.node.policy.timeout {
@@ -226,14 +287,7 @@ impl<'a> At<'a> {
     /// The value of an output; of a run that waits, the value when it has ended.
     async fn value_of(&self, output: &Output) -> Result<Arc<Value>, Halt> {
         if let Some(run) = waiting_run(output) {
-            return match self.wait(Wait::Run { run }).await? {
-                Wake::Run { end: RunEnd::Succeeded { value } } => Ok(value),
-                Wake::Run { end: RunEnd::Failed { error, .. } } => Err(error.to_error().into()),
-                Wake::Run { end: RunEnd::Cancelled { .. } } => {
-                    Err(Error::new(ErrorKind::Cancelled, "the run was cancelled").into())
-                }
-                Wake::Time | Wake::Message { .. } => Ok(Arc::default()),
-            };
+            return self.end_of(run).await;
         }
         Ok(Arc::new(value_of(output)))
     }
@@ -248,7 +302,7 @@ impl<'a> At<'a> {
     ) -> Result<Option<Arc<Value>>, Halt> {
         match self.node.policy.on_interrupted {
             OnInterrupted::Fail => Err(error.into()),
-            OnInterrupted::Repeat if round < 10 => Ok(None),
+            OnInterrupted::Repeat if round < MAX_ROUNDS => Ok(None),
             OnInterrupted::Repeat => Err(error.into()),
             OnInterrupted::Ask => {
                 let place = format!("{}?{round}", self.place);
@@ -327,6 +381,14 @@ fn answer(mut value: Value, who: Option<String>) -> Value {
         answer.insert("by".to_owned(), who.into());
     }
     value
+}
+
+/// Whether the run of a call that ended with this error may go on.
+fn was_cut_off(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Interrupted | ErrorKind::StorageUnavailable | ErrorKind::Conflict
+    )
 }
 
 /// The run that an output announces, if it waits.

@@ -130,6 +130,8 @@ impl Waker<'_> {
                 None => Ok(Todo::Now),
                 // Driven here, or about to be; its own driver hears of messages.
                 Some(_) if self.runs.workflows.notify(id) => Ok(Todo::At(None)),
+                // Its driver could not write, and has given up.
+                Some(owner) if *owner == store.owner() => Ok(Todo::Now),
                 Some(owner) if store.is_alive(owner).await? => Ok(Todo::At(None)),
                 Some(_) => Ok(Todo::Now),
             },

@@ -8,6 +8,7 @@
 )]
 
 mod durable;
+mod dying;
 mod guide;
 mod native;
 mod setup;
