@@ -19,6 +19,8 @@ use crate::value::name::TenantId;
 /// A tenant may have this many times what is free of something that all share:
 /// alone, four of five.
 pub const TENANT_SHARE: usize = 4;
+/// How many tenants are remembered although they hold nothing.
+const IDLE: usize = 64;
 
 /// Slots that tenants share fairly.
 pub struct FairSlots {
@@ -63,8 +65,7 @@ impl FairSlots {
         loop {
             let (id, granted) = {
                 let mut state = self.state.lock();
-                if state.fits(self.most, &tenant) {
-                    state.hold(&tenant);
+                if state.take(self.most, &tenant) {
                     drop(state);
                     return self.slot(tenant);
                 }
@@ -103,34 +104,51 @@ impl Drop for FairSlot {
     }
 }
 
-impl SlotState {
-    /// Whether a tenant may take one more.
-    fn fits(&self, most: usize, tenant: &Option<TenantId>) -> bool {
-        let held = self.tenants.get(tenant).map_or(0, |own| own.held);
-        let free = most.saturating_sub(self.held);
-        match held {
+impl TenantSlots {
+    /// Whether the tenant may take one more, where so many are free.
+    fn fits(&self, free: usize) -> bool {
+        match self.held {
             0 => free > 0,
-            _ => free > 1 && held < free.saturating_mul(TENANT_SHARE),
+            held => free > 1 && held < free.saturating_mul(TENANT_SHARE),
         }
     }
 
-    fn hold(&mut self, tenant: &Option<TenantId>) {
-        self.held += 1;
-        self.clock += 1;
+    fn is_idle(&self) -> bool {
+        self.held == 0 && self.waiters.is_empty()
+    }
+}
+
+impl SlotState {
+    /// Takes a slot, if a tenant may have one more.
+    fn take(&mut self, most: usize, tenant: &Option<TenantId>) -> bool {
+        let free = most.saturating_sub(self.held);
         if !self.tenants.contains_key(tenant) {
-            self.tenants.insert(tenant.clone(), TenantSlots::default());
+            self.add(tenant);
         }
-        if let Some(own) = self.tenants.get_mut(tenant) {
+        let Some(own) = self.tenants.get_mut(tenant) else { return false };
+        let fits = own.fits(free);
+        if fits {
             own.held += 1;
+            self.held += 1;
+            self.clock += 1;
             own.served = self.clock;
         }
+        fits
+    }
+
+    /// A tenant that was not here lately. Those that are idle are forgotten only now, so
+    /// that nobody pays for that with each slot.
+    fn add(&mut self, tenant: &Option<TenantId>) {
+        if self.tenants.len() >= IDLE {
+            self.tenants.retain(|_, own| !own.is_idle());
+        }
+        self.tenants.insert(tenant.clone(), TenantSlots::default());
     }
 
     fn release(&mut self, tenant: &Option<TenantId>) {
         if let Some(own) = self.tenants.get_mut(tenant) {
             own.held -= 1;
             self.held -= 1;
-            self.forget_if_idle(tenant);
         }
     }
 
@@ -147,27 +165,21 @@ impl SlotState {
         let own = self.tenants.get_mut(tenant);
         if own.is_some_and(|own| own.waiters.remove(&id).is_some()) {
             self.waiting -= 1;
-            self.forget_if_idle(tenant);
-        }
-    }
-
-    fn forget_if_idle(&mut self, tenant: &Option<TenantId>) {
-        if self.tenants.get(tenant).is_some_and(|own| own.held == 0 && own.waiters.is_empty()) {
-            self.tenants.remove(tenant);
         }
     }
 
     /// The next waiter that may have a slot, which is counted as held.
     fn next(&mut self, most: usize) -> Option<(Option<TenantId>, oneshot::Sender<FairSlot>)> {
+        let free = most.saturating_sub(self.held);
         let first = |own: &TenantSlots| own.waiters.keys().next().copied();
         let tenant = (self.tenants.iter())
+            .filter(|(_, own)| own.fits(free))
             .filter_map(|(tenant, own)| Some(((own.held, own.served, first(own)?), tenant)))
-            .filter(|(_, tenant)| self.fits(most, tenant))
             .min_by_key(|(rank, _)| *rank)
             .map(|(_, tenant)| tenant.clone())?;
         let (_, waiter) = self.tenants.get_mut(&tenant)?.waiters.pop_first()?;
         self.waiting -= 1;
-        self.hold(&tenant);
+        self.take(most, &tenant);
         Some((tenant, waiter))
     }
 }
@@ -191,6 +203,22 @@ mod tests {
 
     use super::*;
 
+    impl FairSlots {
+        fn is_unused(&self) -> bool {
+            let state = self.state.lock();
+            state.tenants.values().all(TenantSlots::is_idle) && state.held + state.waiting == 0
+        }
+    }
+
+    #[tokio::test]
+    async fn tenants_that_hold_nothing_are_forgotten() {
+        let slots = FairSlots::new(4);
+        for tenant in 0..1_000 {
+            slots.take(Some(&TenantId::new(tenant.to_string()))).await;
+        }
+        assert!(slots.is_unused() && slots.state.lock().tenants.len() <= IDLE);
+    }
+
     fn fill(slots: &Arc<FairSlots>, tenant: &TenantId) -> Vec<FairSlot> {
         std::iter::from_fn(|| slots.take(Some(tenant)).now_or_never()).collect()
     }
@@ -204,8 +232,7 @@ mod tests {
             assert_eq!(held.len(), alone, "of {most}");
             assert_eq!(slots.take(Some(&quiet)).now_or_never().is_some(), most > 1, "of {most}");
             drop(held);
-            let state = slots.state.lock();
-            assert!(state.tenants.is_empty() && state.held == 0 && state.waiting == 0);
+            assert!(slots.is_unused());
         }
     }
 
@@ -235,8 +262,7 @@ mod tests {
         // Whoever gives up is forgotten.
         drop((first, second, third));
         drop((of_a, of_b, held_by_b, held_by_c));
-        let state = slots.state.lock();
-        assert!(state.tenants.is_empty() && state.held == 0 && state.waiting == 0);
+        assert!(slots.is_unused());
     }
 
     #[tokio::test]
