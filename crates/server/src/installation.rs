@@ -258,7 +258,10 @@ impl<'s> Installation<'s> {
             Records::Postgres(store) => builder.store(store),
         };
         let builder = builder.credentials(source);
-        let workflows = StoredWorkflowRuns::new(Arc::clone(self.documents().await?));
+        let workflows = StoredWorkflowRuns::new(
+            Arc::clone(self.documents().await?),
+            self.settings.workflows.open_runs,
+        );
         workflows.follow();
         let kept = KeptRuns { agents: Arc::new(self.runs().await?), workflows };
         let (engine, workflows) = wiring::load(builder, self, Some(kept), serving)?;

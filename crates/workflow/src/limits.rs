@@ -38,6 +38,8 @@ pub struct RunLimits {
     /// How long a run waits for a person or a signal, unless its step says so.
     #[serde(with = "duration::required")]
     pub waiting: Duration,
+    /// Maximum number of runs of a tenant that have not ended.
+    pub open_runs: u64,
     /// Maximum number of messages for a run that it has not read.
     pub signals: usize,
     /// Maximum number of `undo` steps that a failed run executes.
@@ -61,6 +63,7 @@ impl Default for RunLimits {
             template_fuel: 100_000,
             template_bytes: 400 << 10,
             waiting: Duration::from_secs(30 * 86_400),
+            open_runs: 20_000,
             signals: 100,
             undo: 100,
         }
@@ -86,6 +89,7 @@ impl RunLimits {
             template_fuel: self.template_fuel.min(most.template_fuel),
             template_bytes: self.template_bytes.min(most.template_bytes),
             waiting: self.waiting.min(most.waiting),
+            open_runs: self.open_runs.min(most.open_runs),
             signals: self.signals.min(most.signals),
             undo: self.undo.min(most.undo),
         }

@@ -219,6 +219,7 @@ pub(super) static ROWS: &[SettingRow] = &[
     row!("workflows.template_fuel", workflows.template_fuel, "Instructions of a template."),
     row!("workflows.template_bytes", workflows.template_bytes, "The size of what a template writes."),
     row!("workflows.waiting", workflows.waiting, "How long a run waits for a person or a signal, unless its step says so."),
+    row!("workflows.open_runs", workflows.open_runs, "Runs of a tenant that have not ended."),
     row!("workflows.signals", workflows.signals, "Messages that a run may have."),
     row!("workflows.undo", workflows.undo, "`undo` steps that a failed run executes."),
     row!("quotas.tools", quotas.tools, "Tools of a tenant, however they were added.").or_none(),

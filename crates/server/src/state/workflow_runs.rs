@@ -9,9 +9,9 @@
 //! | `workflow_definitions` | a digest | a definition that runs keep to |
 //! | `workflow_owners` | a process | it lives, until the document expires |
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -36,6 +36,8 @@ const KEEP_LOG: Duration = Duration::from_secs(400 * 86_400);
 /// How often a process says that it lives, and how long that is believed.
 const BEAT: Duration = Duration::from_secs(5);
 const BELIEVED: Duration = Duration::from_secs(20);
+/// How long a count of open runs is believed.
+const COUNTED_FOR: Duration = Duration::from_secs(5);
 /// How many digests are remembered of definitions that are stored.
 const KNOWN_DEFINITIONS: usize = 10_000;
 
@@ -47,13 +49,18 @@ pub(crate) struct StoredWorkflowRuns {
     /// Set when this process has said that it lives.
     beating: OnceCell<()>,
     known: Mutex<HashSet<RunKey>>,
+    /// How many open runs the tenants have that began one lately.
+    counted: Mutex<HashMap<TenantId, (Instant, u64)>>,
+    most_open: u64,
 }
 
 impl StoredWorkflowRuns {
-    pub(crate) fn new(documents: Arc<dyn Documents>) -> Arc<Self> {
+    /// Runs in these documents, of which a tenant may have so many open ones.
+    pub(crate) fn new(documents: Arc<dyn Documents>, most_open: u64) -> Arc<Self> {
         let owner = CallId::at(Timestamp::now()).to_string().into();
         let (changes, beating) = (broadcast::Sender::new(1024), OnceCell::new());
-        Arc::new(Self { documents, owner, changes, beating, known: Mutex::default() })
+        let (known, counted) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { documents, owner, changes, beating, known, counted, most_open })
     }
 
     /// Tells of the changes of other servers, until the store is dropped.
@@ -87,6 +94,33 @@ impl StoredWorkflowRuns {
             Ok(())
         };
         self.beating.get_or_try_init(begin).await.map(drop)
+    }
+
+    /// Refuses a run of a tenant that has too many open ones. They are counted
+    /// now and then, and in between those that begin here are added.
+    async fn has_room(&self, tenant: &TenantId) -> Result<(), Error> {
+        let known = {
+            let mut counted = self.counted.lock();
+            counted.retain(|_, (at, _)| at.elapsed() < COUNTED_FOR);
+            counted.get_mut(tenant).map(|(_, open)| {
+                *open += 1;
+                *open
+            })
+        };
+        let open = match known {
+            Some(open) => open,
+            None => {
+                let open = self.documents.size_of(OPEN, tenant, None).await?.count + 1;
+                self.counted.lock().insert(tenant.clone(), (Instant::now(), open));
+                open
+            }
+        };
+        if open <= self.most_open {
+            return Ok(());
+        }
+        let most = self.most_open;
+        let why = format!("{most} runs of workflows have not ended; cancel some, or let them end");
+        Err(Error::new(ErrorKind::QuotaExceeded, why).nothing_done())
     }
 
     async fn put(&self, put: Put, expect: Expect) -> Result<Option<u64>, Error> {
@@ -163,6 +197,7 @@ impl RunStore for StoredWorkflowRuns {
     fn create<'a>(&'a self, head: &'a RunHead) -> BoxFuture<'a, Result<u64, Error>> {
         Box::pin(async move {
             if !head.status.has_ended() {
+                self.has_room(&head.tenant).await?;
                 self.beat().await?;
                 let open = Put::new(OPEN, head.tenant.clone(), &*head.id, json!({}));
                 self.put(open, Expect::Anything).await?;

@@ -49,7 +49,7 @@ fn every_key_of_the_written_settings_is_a_key() {
         })
         .map(|line| format!("{line}\n"))
         .collect();
-    assert_eq!(keys.lines().count(), 164, "{keys}");
+    assert_eq!(keys.lines().count(), 165, "{keys}");
     project.write("windlass.yaml", &keys);
     assert_eq!(project.ok(&["call", "hello"]), "Hello from Windlass!\n");
 }

@@ -242,3 +242,25 @@ fn a_run_is_cancelled_and_repeated() {
         .is(202);
     status(&client, late["run_id"].as_str().unwrap(), "waiting");
 }
+
+#[test]
+fn a_tenant_has_only_so_many_open_runs() {
+    let site = Site::start(Duration::ZERO);
+    let project = Project::empty();
+    project.write("windlass.yaml", &format!("{PRIVATE}workflows: {{open_runs: 2}}\n"));
+    project.write("tools/refund.yaml", &refund(&site));
+    let server = Server::run(Arc::new(project), &[], &[], None);
+    let client = server.admin();
+    let (first, _second) = (begin(&client), begin(&client));
+    let body = json!({"input": {"order": "A-1"}});
+    let refused = client.post("/v1/workflows/refund/runs", &body).is(200);
+    assert_eq!(refused["result"]["error_kind"], "quota_exceeded", "{refused}");
+    // Another tenant is not concerned, and an end makes room.
+    begin(&server.key("theirs", "operator"));
+    client.post(&format!("/v1/runs/{first}/cancel"), &json!({})).is(200);
+    status(&client, &first, "cancelled");
+    until("there is room", || {
+        let answer = client.post("/v1/workflows/refund/runs", &body).is(200);
+        (answer["result"]["metadata"]["run"]["status"] == "waiting").then_some(())
+    });
+}
