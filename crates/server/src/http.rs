@@ -49,7 +49,7 @@ pub(crate) fn front(app: &Arc<App>) -> Ingress {
     let rows = routes::rows();
     let documentation = Documentation::new(&rows);
     let (health, rows) = rows.into_iter().partition(|row| row.tag == "health");
-    // Only the rows that show it carry it along.
+    // Only routes that need it carry it.
     let routes = operation::router(health)
         .layer(Extension(documentation))
         .merge(mcp::routes(app))
@@ -92,7 +92,7 @@ pub(crate) async fn follow(
     stop: CancellationToken,
 ) -> Result<JoinHandle<()>, Error> {
     app.events.prepare().await?;
-    // Where it fails, it is tried again soon.
+    // Retried soon if it fails.
     recovery::look(app).await;
     recovery::start(app);
     Ok(app.events.start(&app.engine, app.membership.own().cloned(), stop))

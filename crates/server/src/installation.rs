@@ -201,7 +201,7 @@ impl<'s> Installation<'s> {
             DatabaseLocation::File(path) => {
                 Records::File(SqliteStore::open_with(path, options(records))?)
             }
-            // The store has a runtime of its own, so it outlives the one that waits here.
+            // The store has its own runtime, because it outlives the current one.
             #[cfg(feature = "postgres")]
             DatabaseLocation::Postgres(url) => {
                 Records::Postgres(PostgresStore::connect_to(url, postgres_options(records)).await?)
@@ -389,7 +389,7 @@ pub(crate) fn key_source(settings: &Settings) -> KeySource {
 
 /// Runs a command that waits for something.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    // A tool that computes keeps one thread busy; the other hears Ctrl-C.
+    // Two threads: a CPU-bound tool blocks one, and the other handles Ctrl-C.
     run(tokio::runtime::Builder::new_multi_thread().worker_threads(2), work)
 }
 
@@ -408,7 +408,7 @@ fn run<T>(
     // Boxed, so that the runtime is not compiled again for every command.
     let work: Pin<Box<dyn Future<Output = Result<T, Failure>> + '_>> = Box::pin(work);
     let done = runtime.block_on(work);
-    // What ignores its cancellation must not keep the program from ending.
+    // A task that ignores its cancellation must not prevent the process from exiting.
     runtime.shutdown_background();
     done
 }

@@ -56,7 +56,7 @@ impl Prerequisites {
         for (need, name) in wanted {
             let is_met = match &need {
                 Need::Credential(provider) => held.contains(provider),
-                // One folder cannot keep tenants apart.
+                // A single folder cannot isolate tenants.
                 Need::Folder => self.folder && *tenant == TenantId::default(),
             };
             if !is_met {

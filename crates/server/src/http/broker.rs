@@ -253,7 +253,7 @@ impl EventBroker {
             channel.subscribe()
         };
         let since = self.see(&topic.tenant).await?;
-        // Whoever hears that it listens may call at once, and wants to see that.
+        // The client may make a call right after it has subscribed, and expects its events.
         let mut records = self.records.subscribe();
         let begun = tokio::time::timeout(AT_ONCE, records.wait_for(|records| *records)).await;
         if begun.is_err() {
@@ -295,7 +295,7 @@ impl EventBroker {
                     (TenantListeners { until, since, since_at }, Expect::Absent)
                 }
             };
-            // Unless another server has just written it.
+            // Skipped if another server has just renewed the lease.
             let is_written = interest.until > soon || {
                 interest.until = from_now(self.listener_ttl);
                 let body = json!({"since": interest.since, "at": interest.since_at});
@@ -422,7 +422,7 @@ impl EventBroker {
         for position in new {
             for (topic, channel) in topics.iter() {
                 let told = EncodedEvent::gap_at(position, &topic.tenant, &self.ids);
-                // Nobody may be there any more.
+                // Fails only if there are no subscribers any more.
                 drop(channel.send(Arc::new(told)));
             }
         }
@@ -461,7 +461,7 @@ impl EventBroker {
                 self.records.send_replace(true);
                 recorder.run(&mut events, stop).await;
                 self.records.send_replace(false);
-                // Whoever came meanwhile may believe that events were kept.
+                // A subscriber that joined meanwhile relies on events being stored.
                 if stop.is_cancelled() || self.tenants().is_empty() {
                     break;
                 }
@@ -510,7 +510,7 @@ impl EventBroker {
             if let Some(channel) = topics.get(&topic) {
                 let told =
                     told.get_or_insert_with(|| Arc::new(EncodedEvent::new(event, &self.ids)));
-                // Nobody may be there any more.
+                // Fails only if there are no subscribers any more.
                 let _ = channel.send(Arc::clone(told));
             }
         }
@@ -547,7 +547,7 @@ impl EventRecorder<'_> {
                 Err(_) if ends => return,
                 Err(_) => Vec::new(),
             };
-            // What has gathered meanwhile goes with it.
+            // Batches whatever has queued up meanwhile.
             while waiting.len() < PAGE
                 && let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.next()).await
             {
@@ -600,7 +600,7 @@ impl EventRecorder<'_> {
         let mut told = json!(event);
         if let Value::Object(told) = &mut told {
             told.remove("sequence");
-            // So that others can end it, if we do not.
+            // Lets another server emit the end if this one crashes.
             if let (EventBody::ExecutionStarted { .. }, Some(server)) = (&event.body, &self.server)
             {
                 told.insert(SERVER.to_owned(), json!(server));

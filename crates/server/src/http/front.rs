@@ -97,10 +97,10 @@ impl Ingress {
         if let Some(id) = id {
             headers.insert(REQUEST_ID, id);
         }
-        // Nobody on the way keeps an answer, and no browser guesses what it is.
+        // `no-store` against caches, `nosniff` against content sniffing.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        // A stream has its slot until it ends.
+        // A stream holds its slot until it ends.
         let slot = slot.filter(|slot| slot.is_waiting());
         response.map(|body| ResponseBody::new(body, exchange, slot))
     }
@@ -200,7 +200,7 @@ fn unknown_coding() -> Response {
     let problem = Problem::new(StatusCode::NOT_IMPLEMENTED, "unknown_transfer_coding", why)
         .hint("leave out the other values of Transfer-Encoding");
     let mut response = problem.into_response();
-    // Where the body ends is not to be guessed at.
+    // The end of the body is unknown (request smuggling): nothing more is read.
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }

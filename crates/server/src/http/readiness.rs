@@ -32,7 +32,7 @@ impl Readiness {
         if let Some((_, found)) = last.filter(|(at, _)| at.elapsed() < HOLDS) {
             return found;
         }
-        // Those who ask at the same time are answered by the same write.
+        // Concurrent probes share one write.
         let asked = async {
             engine.records().probe().await?;
             documents.event_range().await.map(drop)

@@ -67,7 +67,7 @@ impl ApprovalQueue {
         let mut all = HashMap::new();
         for document in self.documents.all(RULES).await? {
             let own = serde_json::from_value(document.body).unwrap_or_else(|error| {
-                // What cannot be read must not let anything through.
+                // Fail closed: unreadable rules deny everything.
                 tracing::error!(tenant = %document.tenant, %error, "rules cannot be read");
                 ApprovalRules { default: Approval::Ask, ..Default::default() }
             });

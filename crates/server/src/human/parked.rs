@@ -73,11 +73,11 @@ impl ParkedCalls {
         let entry = ParkedEntry { waiting, request, until: now + PATIENCE };
         let put = parked.insert(&owner, state.to_string(), entry);
         if put.is_ok() {
-            // Whoever waits for an answer needs the call; it gives way to others only.
+            // Calls that a client still waits for are evicted last.
             parked.begin_use(&owner, &state);
         }
         drop(parked);
-        // Calls end when they are dropped, which takes its time.
+        // Dropped outside of the lock: dropping a call cancels it, which takes time.
         drop(late);
         match put {
             Ok(_evicted) => Ok(state.to_string()),

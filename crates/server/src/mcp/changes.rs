@@ -38,7 +38,7 @@ pub(super) async fn tell_session(
     while !peer.is_transport_closed() {
         let told = tokio::select! {
             change = watch.next() => change,
-            // Sessions end silently; nobody else would look.
+            // Sessions end without a notification, so they are polled.
             () = sleep(Duration::from_secs(30)) => continue,
         };
         let sent = match told {
@@ -74,7 +74,7 @@ fn is_subscribed(session: &Weak<ClientSession>, uri: &str) -> bool {
 /// Tells a client of the stateless protocol what it asked to hear.
 pub(super) async fn tell_listener(mut watch: ChangeWatcher, sink: &SubscriptionSink) {
     loop {
-        // What was not asked for, the sink leaves out.
+        // The sink filters by the client's subscriptions.
         let sent = match watch.next().await {
             ChangeNotice::Lists(changed) => {
                 let mut sent = Ok(());

@@ -41,7 +41,7 @@ impl CallReports {
     /// Follows a call from before it begins.
     pub(super) fn follow(&self, engine: &Engine, id: CallId) -> FollowedCall {
         self.started.get_or_init(|| {
-            // Now, and not when the task runs: the call may report before that.
+            // Subscribes before the task runs: the call may report progress earlier.
             tokio::spawn(deliver(engine.events(), Arc::clone(&self.followed)));
         });
         let (sender, reports) = mpsc::channel(BEHIND);

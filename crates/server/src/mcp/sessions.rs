@@ -134,7 +134,7 @@ impl SessionManager for OwnSessions {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.sessions.all.create_session().await?;
-        // Not awaited in between: a client that hangs up leaves nothing uncounted.
+        // No await in between: a client that disconnects cannot leave the count wrong.
         let inserted =
             self.sessions.shares.lock().insert(&self.owner, id.to_string(), self.view.clone());
         match inserted {

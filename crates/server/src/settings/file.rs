@@ -207,7 +207,7 @@ impl FileReader<'_> {
     fn list(&mut self, row: &'static SettingRow, line: usize, items: &[YamlItem]) {
         let mut texts = Vec::new();
         for item in items {
-            // Each by itself first, so that its own line is told.
+            // Each value is checked separately first, so that errors name its line.
             let text = [item.json.to_string()];
             let said = WrittenValue::Several(&text);
             let given = SettingInput { name: row.name, said, base: self.base, least: row.least };
@@ -237,7 +237,7 @@ impl FileReader<'_> {
                     });
                 }
                 YamlNode::Value(value) => {
-                    // Each by itself first, so that its own line is told.
+                    // Each value is checked separately first, so that errors name its line.
                     let pair = [format!("{key}={value}")];
                     let said = WrittenValue::Several(&pair);
                     let given =
@@ -268,7 +268,7 @@ fn unknown_key(place: KeyLevel, key: &str) -> String {
     if let Some(near) = nearest(key, known.iter().copied()) {
         return format!("unknown key `{key}`; did you mean `{near}`?");
     }
-    // Where it would be known, if not here.
+    // Suggests the section in which the key is known.
     match ROWS.iter().find(|row| row.key() == key).map(SettingRow::section) {
         Some(None) => format!("unknown key `{key}` here; it stands alone"),
         Some(Some(section)) => format!("unknown key `{key}` here; it belongs under `{section}`"),

@@ -62,7 +62,7 @@ impl Layers {
             hint = (faults.len() > faults_before).then_some(file::HINT);
         }
         for row in ROWS {
-            // The name that follows from the setting's comes last and wins.
+            // The variable derived from the setting's name comes last and wins.
             for name in row.short_variable.map(str::to_owned).into_iter().chain([row.variable()]) {
                 if let Some(value) = variable(&name) {
                     faults.extend(layers.apply_variable(row, name, &value).err());
@@ -168,7 +168,7 @@ fn unknown_variable(name: &str) -> Option<String> {
     if known.iter().any(|known| known == name) {
         return None;
     }
-    // What all names have in common says nothing about likeness.
+    // The common prefix is ignored when names are compared.
     let rest = |name: &'_ str| name.trim_start_matches("WINDLASS_").to_owned();
     let rests: Vec<String> = known.iter().map(|known| rest(known)).collect();
     Some(match nearest(&rest(name), rests.iter().map(String::as_str)) {
@@ -183,7 +183,7 @@ pub(super) fn row_named(name: &str) -> Result<&'static SettingRow, Failure> {
         let failure =
             Failure::new(crate::cli::exit::Exit::NotFound, format!("there is no setting `{name}`"));
         let names = || ROWS.iter().map(|row| row.name);
-        // Somebody may have left out the section.
+        // Also suggests the key with its section.
         let alone = ROWS.iter().find(|row| row.key() == name).map(|row| row.name);
         failure.hint(match alone.or_else(|| nearest(name, names())) {
             Some(near) => format!("did you mean `{near}`?"),

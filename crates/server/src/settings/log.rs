@@ -32,7 +32,7 @@ impl SettingValue for LogLevel {
 
     fn read(given: &SettingInput<'_>) -> Result<Self, String> {
         let text = given.text()?;
-        // A word alone that is no level would be taken for a part's name.
+        // A single word that is no level would be parsed as a target.
         let levels = ["off", "error", "warn", "info", "debug", "trace"];
         let level = text.to_ascii_lowercase();
         let plain = !text.contains(['=', ',', '[']);

@@ -63,7 +63,7 @@ impl SettingValue for CollectorUrl {
         if authority.as_str().contains('@') {
             return Err(format!("{} holds no password; use telemetry.headers", given.label()));
         }
-        // What stands there is often a key, and it would be shown.
+        // Not echoed: the value is often an API key.
         if text.contains(['?', '#']) {
             return Err(format!("{} has no query; use telemetry.headers", given.label()));
         }

@@ -91,7 +91,7 @@ impl Audit {
                 let head = Head { number: last.number, hash: last.hash };
                 let put = Put::of(HEADS, tenant.clone(), HEAD, &head)?;
                 let expect = version.map_or(Expect::Absent, Expect::Version);
-                // Another one may have moved it on.
+                // Another server may have appended meanwhile.
                 self.documents.put(put, expect).await?;
             }
             if added {
@@ -133,7 +133,7 @@ impl Audit {
 
     /// Looks whether a tenant's log is as it was written.
     pub(crate) async fn verify(&self, tenant: &TenantId) -> Result<ChainReport, Error> {
-        // The end first: what comes meanwhile is after it.
+        // Reads the end first: later entries are not included.
         let (head, _) = self.head(tenant).await?;
         let mut verifier = Verifier::default();
         let mut after = id(0);

@@ -104,7 +104,7 @@ async fn write(
 ) {
     while let Some((tenant, id)) = notes.recv().await {
         let note = Put::new(space, tenant, id, json!({"at": Timestamp::now()}));
-        // Where it cannot be kept, the next one may be.
+        // A failed write is not retried: the next use writes again.
         let _ = documents.put(note, Expect::Anything).await;
     }
 }

@@ -34,7 +34,7 @@ impl RunLog for StoredRuns {
         Box::pin(async move {
             let mut put = Put::of(SPACE, tenant.clone(), name(run, number), entry)?;
             put.expires_at = Timestamp::now().checked_add(KEEP_RUNS).ok();
-            // Whoever comes second stops here, on whatever server.
+            // Optimistic locking: the second writer stops here, on whichever server.
             let kept = self.0.put(put, Expect::Absent).await?;
             kept.map(drop).ok_or_else(|| taken_over(run))
         })
@@ -76,7 +76,7 @@ impl AgentConversation {
         (tool, model): (&str, &str),
         (conversation, user): (&str, Option<&str>),
     ) -> Self {
-        // What a person says is told to nobody else.
+        // A conversation is visible to its user only.
         let id = match user {
             Some(user) => json!([tool, conversation, user]),
             None => json!([tool, conversation]),

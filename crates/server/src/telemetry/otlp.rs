@@ -94,7 +94,8 @@ fn of_call(call: &CallSpan, spans: &mut Vec<Value>) {
 /// A call of a tool: its name, and what the conventions tell of it.
 fn of_tool(call: &CallSpan, tool: Option<&Tool>) -> (String, Vec<Value>) {
     let kind = tool.map(|tool| tool.spec().kind);
-    // What reaches an API on the agent's side is an extension.
+    // `extension` is the convention's word for a tool that calls an API on the agent's
+    // side.
     let is_extension = matches!(kind, Some(Kind::Rest | Kind::Mcp));
     let mut about = vec![
         text("gen_ai.operation.name", "execute_tool"),
@@ -103,7 +104,7 @@ fn of_tool(call: &CallSpan, tool: Option<&Tool>) -> (String, Vec<Value>) {
     ];
     about.extend(tool.map(|tool| text("gen_ai.tool.description", &described(tool))));
     about.extend(call.call_ref.as_ref().map(|id| text("gen_ai.tool.call.id", id)));
-    // The client's span of the protocol is this one.
+    // This is also the client span of the MCP request.
     about.extend((kind == Some(Kind::Mcp)).then(|| text("mcp.method.name", "tools/call")));
     if let Some((arguments, result)) = &call.content {
         about.push(text("gen_ai.tool.call.arguments", &arguments.to_string()));
@@ -226,7 +227,7 @@ fn of_mcp(request: &McpSpan) -> Value {
             about.push(text("gen_ai.prompt.name", &prompt));
             name = format!("{method} {prompt}");
         }
-        // There are too many of them for the name of a span.
+        // Left out of the span's name: its cardinality is too high.
         McpTarget::Resource(uri) => about.push(text("mcp.resource.uri", &clipped(uri))),
     }
     let error = request.failure.map(|failure| match failure {

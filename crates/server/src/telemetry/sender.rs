@@ -132,11 +132,11 @@ impl SpanSender {
         let talk = async {
             let answer = sender.send_request(request).await.map_err(unreachable)?;
             let status = answer.status();
-            // Read, so that the collector is not cut off in the middle.
+            // The body is read to the end, so that the connection can be reused.
             let _ = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
             Ok(status)
         };
-        // The connection lives as long as the talk; it may end first.
+        // The connection task ends with the request, or before it.
         let mut talk = std::pin::pin!(talk);
         let status = tokio::select! {
             status = &mut talk => status,

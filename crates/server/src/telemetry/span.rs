@@ -61,7 +61,7 @@ impl CallSpan {
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         Self {
             id: record.id,
-            // A call that names no trace begins one of its own.
+            // A call without a trace context starts a new trace.
             trace_id: trace.map_or_else(|| record.id.uuid().as_u128(), TraceContext::trace_id),
             parent: match (record.caller.parent, trace) {
                 (Some(parent), _) => Some(TraceContext::span_of(parent)),

@@ -65,6 +65,20 @@ pub(crate) fn identified(
     Ok((connection, Arc::new(identity)))
 }
 
+/// Another write connection to the file that was opened before.
+pub(crate) fn another_writer(
+    path: &Path,
+    options: &Options,
+    identity: &FileIdentity,
+) -> rusqlite::Result<Connection> {
+    identity.check()?;
+    let connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE, options)?;
+    set_up(&connection, options)?;
+    connection.busy_timeout(options.busy_timeout.min(LOCK_SLICE))?;
+    identity.check()?;
+    Ok(connection)
+}
+
 /// Begins a write transaction. Waits for other processes until `give_up` says otherwise,
 /// which SQLite's busy timeout could not do. After that, the transaction waits for
 /// nobody.

@@ -66,23 +66,18 @@ impl SqliteDocuments {
         let path = path.as_ref();
         let durable = Options { synchronous: Synchronous::Full, ..options };
         let (documents, identity) = connect::identified(path, &durable)?;
-        let events = connect::writer(path, &options)?;
         let fault = |cause| storage(path, "open the documents", cause);
         // Before anybody subscribes: every later change is reported.
         let last_change = keep::last_change(&documents).map_err(fault)?;
-        let (_, newest) = events::range(&events).map_err(fault)?;
+        let (_, newest) = events::range(&documents).map_err(fault)?;
 
         let origin = Origin::new();
         let news = Arc::new(News::after(newest));
-        let writer = |connection| {
-            Arc::new(DocumentWriter::new(
-                path,
-                connection,
-                Arc::clone(&identity),
-                options.busy_timeout,
-            ))
+        let writer = |connection, options| {
+            Arc::new(DocumentWriter::new(path, connection, options, Arc::clone(&identity)))
         };
-        let (documents, events) = (writer(documents), writer(events));
+        // Few commands append events: their connection is opened by the first that does.
+        let (documents, events) = (writer(Some(documents), durable), writer(None, options.clone()));
         let readers = Readers::new(path.to_owned(), options.clone(), Arc::clone(&identity));
         let news_of_others = Arc::clone(&news);
         let watch = Watch::new(path, options, identity, origin, last_change, news_of_others);

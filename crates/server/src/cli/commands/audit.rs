@@ -108,7 +108,7 @@ fn verify_lines(lines: impl BufRead) -> Result<ChainReport, Failure> {
         if line.trim().is_empty() {
             continue;
         }
-        // What is no JSON is no entry.
+        // A line that is not JSON breaks the chain.
         verifier.read(&serde_json::from_str(&line).unwrap_or_default());
     }
     Ok(verifier.end(None))

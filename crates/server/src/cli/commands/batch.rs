@@ -141,7 +141,7 @@ async fn run_all(
         .collect();
     let shown =
         show::show(&rows, view, screen).and_then(|()| show::sum_up(&rows, took, view, screen));
-    // Whoever has read enough still gets the code of the batch.
+    // A closed pipe does not change the exit code of the batch.
     shown.or_else(|failure| if failure.broken_pipe { Ok(()) } else { Err(failure) })?;
     if let Err(error) = stored {
         screen.error(format_args!("the calls ended, but not all records were kept: {error}"));

@@ -25,7 +25,7 @@ fn after_help() -> String {
 
 /// Runs the command.
 pub(crate) fn run(args: &CompletionArgs, screen: Screen) -> Result<Exit, Failure> {
-    // Into memory first: the generator does not take a closed pipe for an answer.
+    // Buffered first: the generator panics on a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "windlass", &mut script);
     screen.bytes(&script)?;

@@ -118,7 +118,7 @@ pub(crate) fn run(args: KeysArgs, settings: &Settings, screen: Screen) -> Result
                 let quotas = with_quotas(None, &quota)?;
                 let request = KeyRequest { name, role, expires_at: expires, tools, user, quotas };
                 let new = keys.create(&tenant, request).await.map_err(Failure::named)?;
-                // First of all: its text cannot be had again.
+                // Printed before anything can fail: the key cannot be shown again.
                 show_new(&new, screen)?;
                 audit.by_command(&tenant, "create_key", &new.key.id).await?;
             }

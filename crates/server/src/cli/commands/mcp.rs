@@ -140,7 +140,7 @@ async fn over_http(
     let stop = CancellationToken::new();
     let bound = listener.local_addr()?;
     let router: Router = McpEndpoint::for_this_machine(shared, view, &stop).router();
-    // Answers are small and wanted at once.
+    // TCP_NODELAY: responses are small and latency matters.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     let ended = stop.clone().cancelled_owned();
     let serving = axum::serve(listener, router).with_graceful_shutdown(ended);

@@ -168,7 +168,7 @@ pub(crate) async fn start(
     let audit = Audit::new(Arc::clone(&documents));
     let first = keys.create_first().await?;
     if let Some(first) = &first {
-        // It is shown whatever becomes of this.
+        // The key is shown even if this fails.
         if let Err(error) = audit.add(&first.key.tenant, first_key(first)).await {
             tracing::error!(%error, "the audit log could not be written");
         }
@@ -352,7 +352,7 @@ async fn heed_changes(app: Arc<App>, ended: CancellationToken) {
 fn announce(screen: Screen, address: SocketAddr, has_tls: bool, first: Option<&NewKey>) {
     let scheme = if has_tls { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
-    // All addresses are none that a browser could go to.
+    // 0.0.0.0 is no address that a browser can open.
     let near = match address.ip().is_unspecified() {
         true => format!("{scheme}://localhost:{}", address.port()),
         false => url.clone(),

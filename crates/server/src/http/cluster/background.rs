@@ -103,7 +103,7 @@ pub(crate) async fn begin(
     app.tasks.spawn(async move {
         let _askable = askable;
         own.engine.call(request.id(id)).await;
-        // The record says from now on what became of it.
+        // From here on, the record is the source of truth.
         let flushed = own.engine.records().flush().await;
         let name = id.to_string();
         let gone = own.documents.delete(SPACE, &tenant, &name, Expect::Anything).await;
@@ -171,14 +171,14 @@ async fn close_left(
     if !app.engine.records().is_gone(server).await? {
         return Ok(false);
     }
-    // Of several who look, one closes it.
+    // Only one of several servers closes it.
     let own = UnfinishedCall { server: app.engine.records().owner().await?, ..pending.clone() };
     let Some(version) = keep(app, document, &own, document.version).await? else {
         return Ok(true);
     };
     let tenant = &document.tenant;
     if let Err(error) = close(app, document, pending).await {
-        // Whoever looks next tries again.
+        // The next poll tries again.
         let _ = keep(app, document, pending, version).await;
         return Err(error);
     }

@@ -33,7 +33,7 @@ struct MemberDocument {
 
 impl Member {
     fn read(document: &Document) -> Self {
-        // One that cannot be read is of another version.
+        // An unreadable entry was written by another version.
         let kept = serde_json::from_value::<MemberDocument>(document.body.clone()).ok();
         let started_at = kept.as_ref().map_or(document.updated_at, |kept| kept.started_at);
         Self {
@@ -64,7 +64,7 @@ impl Membership {
         let own = records.owner().await?;
         let (started_at, is_known) = (Timestamp::now(), AtomicBool::new(false));
         let members = Self { documents, own, started_at, is_known };
-        // A server on a full disk can still be read from.
+        // A server whose disk is full can still serve reads.
         if let Err(error) = members.stay().await {
             tracing::warn!(%error, "that this server is there could not be written down yet");
         }

@@ -183,7 +183,7 @@ async fn calls_since(
             _ => break,
         }
     }
-    // As they came.
+    // In the order of their calls.
     found.reverse();
     Ok(found)
 }

@@ -223,7 +223,7 @@ fn kind(schema: &Value) -> String {
         let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
         return escape(&values.join(" | "));
     }
-    // An event of a stream is known by its name.
+    // Events of a stream are identified by their SSE name.
     if let Some(name) = schema["properties"]["event"]["const"].as_str() {
         let data = &schema["properties"]["data"]["contentSchema"];
         return match data.get("$ref") {

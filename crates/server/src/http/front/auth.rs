@@ -78,7 +78,7 @@ async fn check<F: Future<Output = Response>>(
 ) -> Result<Response, Problem> {
     let pass = AuthHeader::of(&request);
     let identity = bearer_of_key(app, pass.as_ref().and_then(AuthHeader::key).as_deref()).await?;
-    // Only the protocol shows a part of the tools.
+    // Keys with a tool view are restricted to MCP.
     if identity.tools.is_some() {
         let why = "this key is for some of the tools, over /mcp";
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)

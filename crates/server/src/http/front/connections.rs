@@ -144,7 +144,7 @@ impl ConnectionPermit {
             forgotten
         });
         if is_first {
-            // From now on it is known whose it is.
+            // From here on, the connection is attributed to its key.
             take_one(&mut open.strangers, &self.traffic.peer);
         }
         forgotten.iter().for_each(|claim| open.forget(claim));

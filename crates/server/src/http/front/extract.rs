@@ -132,7 +132,7 @@ const DROPPED: u64 = 64 * 1024 * 1024;
 pub(crate) async fn whole(request: Request, app: &Arc<App>) -> Result<Bytes, Problem> {
     let own = request.extensions().get::<Largest>();
     let most = own.map_or(app.settings.max_body_bytes, |Largest(most)| *most);
-    // Whoever asks first has not begun to send.
+    // A client with `Expect: 100-continue` has not started to send.
     let asks = request.headers().contains_key(header::EXPECT);
     let body = request.into_body();
     let announced = body.size_hint().lower();
@@ -167,7 +167,7 @@ async fn read(body: body::Body, most: usize) -> Result<Bytes, Problem> {
     }
     match parts.as_slice() {
         _ if size > most as u64 => Err(too_large()),
-        // Most bodies come at once.
+        // Most bodies arrive in one chunk.
         [one] => Ok(one.clone()),
         parts => Ok(parts.concat().into()),
     }
@@ -192,7 +192,7 @@ fn is_json(media: &str) -> bool {
 /// The body as a type. Only where it does not fit, it is looked at again to
 /// find out where. A key that is given twice could mean two things.
 pub(crate) fn parse<T: DeserializeOwned + 'static>(bytes: &[u8]) -> Result<T, Problem> {
-    // Serde would take a list of a struct's values as well.
+    // Serde would also accept an array of the struct's values.
     let is_any = TypeId::of::<T>() == TypeId::of::<Value>();
     if !is_any && !bytes.trim_ascii_start().starts_with(b"{") {
         return Err(misfit::<Map<String, Value>>(bytes));
@@ -210,7 +210,7 @@ fn misfit<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
         Err(error) => problem.at(pointer(error.path()), error.inner().to_string()),
-        // Something comes after it.
+        // Trailing data after the JSON value.
         Ok(_) => {
             let error = deserializer.end().err().map(|error| error.to_string());
             problem.at("", error.unwrap_or_else(|| "this is not JSON".to_owned()))

@@ -94,7 +94,8 @@ impl FailedKeys {
         let window = addresses.get_or_insert_mut(address, FailureWindow::new);
         let ended = window.count();
         let (count, since) = (window.count, window.since);
-        // The first of a while is told at once, those after it with the next.
+        // The first failure of a window is logged at once; the rest with the next window's
+        // first.
         let mut entry = (count == 1).then(|| ended.unwrap_or_default().max(1));
         if entry.is_some() {
             entries.count();

@@ -107,7 +107,8 @@ impl HttpListener {
                 Ok(Some(entered)) => entered,
                 Ok(None) => continue,
                 Err(error) => {
-                    // Too many open files, mostly: others have to end first.
+                    // Mostly EMFILE (too many open files): wait until other connections
+                    // have ended.
                     tracing::warn!(%error, "a connection could not be taken");
                     tokio::time::sleep(PAUSE).await;
                     continue;
@@ -153,14 +154,14 @@ struct ConnectionContext {
 }
 
 async fn welcome(stream: TcpStream, tls: Option<TlsAcceptor>, visit: ConnectionContext) {
-    // Answers are small and wanted at once.
+    // TCP_NODELAY: responses are small and latency matters.
     let _ = stream.set_nodelay(true);
     match tls {
         None => {
             let version = tokio::select! {
                 version = spoken(&stream) => version,
                 _ = visit.place.traffic.over(visit.front.timeouts()) => return,
-                // Whoever has said nothing yet is waited for no longer than others.
+                // The header timeout also covers a client that has sent nothing yet.
                 () = ending(&visit.stop) => return,
             };
             if let Ok(version) = version {
@@ -168,7 +169,7 @@ async fn welcome(stream: TcpStream, tls: Option<TlsAcceptor>, visit: ConnectionC
                 converse(wire, version, visit).await;
             }
         }
-        // Kept apart: what TLS needs is more than all the rest.
+        // Boxed: the TLS state is larger than everything else.
         Some(tls) => Box::pin(converse_safely(stream, tls, visit)).await,
     }
 }
@@ -236,7 +237,7 @@ where
     builder
         .http1()
         .timer(TokioTimer::new())
-        // The watchdog has this time, too, and knows an idle client from a slow one.
+        // The watchdog applies the same timeout, and tells idle clients from slow ones.
         .header_read_timeout(None)
         .max_buf_size(64 * 1024)
         .http2()
@@ -262,7 +263,7 @@ where
                 }
                 return;
             }
-            // Requests that are under way have the time of the server's end.
+            // Requests in flight get the drain period.
             () = ending.as_mut(), if !is_closing => None,
             over = traffic.over(timeouts) => Some(over),
         };

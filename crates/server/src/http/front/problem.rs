@@ -177,7 +177,7 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if status == StatusCode::UNAUTHORIZED {
-            // A header each: browsers look at the first scheme of one only.
+            // One header for each scheme: browsers only read the first scheme of a header.
             for scheme in ["Bearer realm=\"windlass\"", "Basic realm=\"windlass\""] {
                 let scheme = HeaderValue::from_static(scheme);
                 response.headers_mut().append(header::WWW_AUTHENTICATE, scheme);

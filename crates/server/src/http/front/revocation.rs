@@ -63,7 +63,7 @@ pub(crate) fn is_stream(response: &Response) -> bool {
 pub(crate) fn until_lapsed(response: Response, app: &Arc<App>, shown: PresentedKey) -> Response {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick is now.
+    // The first tick fires immediately.
     ticks.reset();
     let app = Arc::clone(app);
     response.map(|body| {
@@ -90,7 +90,7 @@ async fn next(
             _ = watched.ticks.tick() => match watched.shown.works(&watched.app).await {
                 Ok(true) => {}
                 Ok(false) => return Some((Ok(watched.shown.last()?), None)),
-                // A database that is away for a moment shuts nobody out.
+                // Fail open: a short outage of the database closes no streams.
                 Err(error) => tracing::debug!(%error, "a key could not be looked at"),
             },
         }

@@ -154,7 +154,7 @@ impl Drop for WaitingRequest<'_> {
         let mut phase = self.0.phase.lock();
         if let SlotPhase::Waiting(holder) = &*phase {
             let holder = holder.clone();
-            // It was let in before, and ends soon.
+            // Admitted already, and about to end.
             self.0.slots.running.take_anyway(&holder);
             self.0.slots.waiting.give_back(&holder);
             *phase = SlotPhase::Running(holder);

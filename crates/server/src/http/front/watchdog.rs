@@ -187,7 +187,7 @@ impl Watchdog {
                     Err(over) => return over,
                 }
             };
-            // What begins meanwhile has its own time, which may be shorter.
+            // A phase that starts meanwhile has its own timeout, which may be shorter.
             let next = next.min(now + timeouts.shortest() / 2);
             tokio::select! {
                 () = sleep_until(next) => {}
@@ -301,7 +301,7 @@ impl ResponseBody {
         if data.len() > PIECE {
             self.rest = data.split_off(PIECE);
         }
-        // The last piece, too: whoever sends it drops the body when it has gone.
+        // Also for the last chunk: the body is dropped once it was sent.
         self.exchange.given();
         Frame::data(data)
     }
@@ -368,7 +368,7 @@ impl WatchedSocket {
 impl Drop for WatchedSocket {
     fn drop(&mut self) {
         if self.traffic.state.lock().is_cut {
-            // The system would keep what nobody takes for minutes.
+            // Resets the connection; the kernel would keep unread data for minutes.
             let _ = self.stream.set_zero_linger();
         }
     }

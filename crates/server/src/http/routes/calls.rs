@@ -155,7 +155,7 @@ impl FromRequestParts<Arc<App>> for CallHeaders {
 }
 
 fn idempotency_key(value: &HeaderValue) -> Result<String, Problem> {
-    // A header cannot hold what a body can.
+    // Headers cannot carry all characters that a body can.
     let plain = |key: &&str| key.bytes().all(|byte| byte.is_ascii_graphic());
     let key = value.to_str().ok().filter(plain).ok_or_else(|| {
         let why = "characters of ASCII without spaces";
@@ -291,7 +291,7 @@ async fn get(
             }
         };
         if !runs {
-            // It may have ended between the two questions.
+            // It may have ended between the two lookups.
             let record = app.engine.records().get(&who.tenant, id).await?;
             let record = record.ok_or_else(|| Problem::not_found("call"))?;
             return Ok(view::ok(&record));
@@ -322,7 +322,8 @@ async fn ended_here(app: &App, tenant: &TenantId, id: CallId, until: Instant) {
         && Instant::now() < until
     {
         sleep(pause).await;
-        // Thousands may wait, and a call that takes long is not missed for a while.
+        // Exponential backoff: thousands of clients may poll, and slow calls can wait a
+        // little longer.
         pause = (pause * 5 / 4).min(LOOK_LATER);
     }
 }

@@ -153,7 +153,7 @@ pub(crate) async fn changed(app: &App, change: &Change) -> Result<(), Error> {
     let Some(asked) = app.documents.get(SPACE, &change.tenant, &change.id).await? else {
         return Ok(());
     };
-    // One that cannot be read is of another version.
+    // An unreadable entry was written by another version.
     let Ok(cancel) = serde_json::from_value::<CancelRequest>(asked.body) else { return Ok(()) };
     let cancelled = app.engine.cancel_where(&change.tenant, |call| cancel.fits(call));
     let Some(own) = app.membership.own() else { return Ok(()) };
@@ -174,7 +174,7 @@ impl App {
         tenant: &TenantId,
         cancel: &CancelRequest,
     ) -> Result<usize, Problem> {
-        // First what runs, so that nothing of it waits for a person later.
+        // Running calls first, so that none of them is suspended for approval afterwards.
         let running = self.engine.cancel_where(tenant, |call| cancel.fits(call));
         let asked = self.tell_others(tenant, cancel).await?;
         let waiting = self.withdraw_where(tenant, |call| cancel.fits_waiting(call)).await?;
@@ -235,14 +235,14 @@ impl App {
                 if let Some(end) = self.end_of(tenant, id).await? {
                     return Ok(end == Status::Cancelled);
                 }
-                // Nobody runs it, and nobody is about to.
+                // Neither running nor about to run.
                 if answers.all && pending.is_none() {
                     break;
                 }
             }
         }
         match pending {
-            // It was told, and takes its time.
+            // Cancelled, but still winding down.
             Some(_) => Ok(asked.is_some()),
             None if self.end_of(tenant, id).await?.is_some() => Ok(false),
             None => Err(Problem::not_found("call")),

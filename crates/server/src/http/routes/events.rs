@@ -83,7 +83,8 @@ async fn follow(
     let told = app.events.position();
     let Subscriber { live, since } = app.events.join(&topic).await?;
     let (sender, receiver) = mpsc::channel(WAITING);
-    // Where it left off, nothing was kept for a while, or a server crashed.
+    // Events after the client's last id may be missing: they were not stored for a while,
+    // or a server crashed.
     let mut pauses = last.map(|last| app.events.gaps_from(last)).unwrap_or_default();
     pauses.extend(last.filter(|last| *last <= since && since > 0).map(|_| since));
     let last = last.unwrap_or(told);
@@ -137,7 +138,7 @@ impl Reader {
                     Ok(event) if !event.has_place() => self.send(event.sent.clone()).await?,
                     Ok(event) if event.position > self.last => self.tell(EncodedEvent::clone(&event)).await?,
                     Ok(_) => {}
-                    // It was slow: the store has what it missed.
+                    // The subscriber lagged: missed events are read from the store.
                     Err(RecvError::Lagged(_)) => self.catch_up().await?,
                     Err(RecvError::Closed) => return Ok(()),
                 },

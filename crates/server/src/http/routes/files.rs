@@ -142,7 +142,7 @@ async fn list(
     let next = found.last().filter(|_| more).map(|last| last.id.clone());
     let mut files = Vec::with_capacity(found.len());
     for Document { id, body: mut file, .. } in found {
-        // What is known of a file outlives it where room was needed.
+        // Metadata outlives a file that was evicted.
         let Ok(own) = id.parse::<CallId>() else { continue };
         if app.engine.records().read_output(&who.tenant, own, 0, 0).await?.is_some() {
             file["id"] = json!(id);
@@ -170,7 +170,7 @@ async fn delete(
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
             .hint("whoever uploaded it deletes it, or an admin"));
     }
-    // First the file: what is known of it is found again if that fails.
+    // The file first: if that fails, the metadata still leads to it.
     records.forget_output(&who.tenant, id).await?;
     app.documents.delete(SPACE, &who.tenant, &name.0, Expect::Anything).await?;
     let response = StatusCode::NO_CONTENT.into_response();
@@ -271,7 +271,7 @@ async fn send(
         let last = end.saturating_sub(1);
         set(header::CONTENT_RANGE, &format!("bytes {offset}-{last}/{}", part.total_bytes));
     }
-    // What was sent by others must not run as a page of ours.
+    // Uploads must not be rendered with our origin (stored XSS).
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox");
     let essence = media.split(';').next().unwrap_or_default().trim();
@@ -370,7 +370,7 @@ async fn linked(
     QueryString(query): QueryString<LinkQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    // A link that is wrong, over, or to nothing: nobody can tell which.
+    // The same response for invalid, expired and dangling links, against probing.
     let unknown = || Problem::not_found("file");
     let tenant =
         URL_SAFE_NO_PAD.decode(&query.tenant).ok().and_then(|it| String::from_utf8(it).ok());

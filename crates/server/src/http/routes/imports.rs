@@ -384,7 +384,7 @@ async fn changes(
     }
     let flagged = match kept(&app, &who.tenant, &name).await {
         Ok((_, kept)) => kept.flagged(),
-        // A definition does not change by itself.
+        // A provider of definitions has no changes to accept.
         Err(_) => Vec::new(),
     };
     let changes: Vec<Value> =

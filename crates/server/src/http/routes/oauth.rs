@@ -38,7 +38,7 @@ struct CallbackQuery {
 }
 
 async fn callback(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Response {
-    // A browser shows a page, whatever somebody wrote into its address.
+    // A browser opens this: a malformed query gets a page, too.
     let text = query.unwrap_or_default();
     let query: CallbackQuery = serde_urlencoded::from_str(&text).unwrap_or_default();
     let (Some(state), Some(code), None) = (&query.state, &query.code, &query.error) else {

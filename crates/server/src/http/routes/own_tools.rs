@@ -208,7 +208,7 @@ pub(crate) fn restore(app: &App, tenant: &TenantId, name: &str, kept: Option<Doc
                 tracing::error!(%tenant, tool = name, why, "a kept definition cannot be loaded");
             }
         }
-        // Only what was registered here: another source may have the name.
+        // Only tools that were registered here: another source may own the name.
         _ => app.engine.unload_for(tenant, &source(name)),
     }
 }

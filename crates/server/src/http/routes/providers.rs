@@ -203,7 +203,7 @@ impl App {
     ) -> Result<(), Problem> {
         let all = self.tools_made(tenant, None, Some(source)).await? + wanted;
         self.quotas.allow_tools(QuotaHolder::Tenant(tenant), all)?;
-        // A key has no more than its tenant, which is often enough to know.
+        // A key uses at most what its tenant uses, so the tenant's count often decides.
         let Some(owner) = owner else { return Ok(()) };
         let key = QuotaHolder::Key { tenant, key: owner };
         if self.quotas.allow_tools(key, all).is_err() {

@@ -106,7 +106,7 @@ async fn may_answer(app: &App, who: &Identity, id: &str) -> Result<bool, Problem
     if who.may(Permission::CancelCalls) {
         return Ok(true);
     }
-    // One that nobody knows has no questions either.
+    // An unknown call has no questions, too.
     let Some(call) = background::find(app, &who.tenant, id).await? else { return Ok(true) };
     let of_key = call.begun_by.as_deref() == Some(&*who.key_id);
     let of_person =

@@ -164,7 +164,7 @@ pub(crate) fn batch(app: &Arc<App>, mut batch: Batch) -> Response {
     app.tasks.clone().spawn(async move {
         let id = batch.id();
         let mut events = app.engine.events();
-        // Known before, or all events of a call would be lost with its first.
+        // Call ids are collected first: events of unknown calls are dropped.
         let mut own = batch.call_ids();
         let mut work = std::pin::pin!(app.engine.call_batch(batch));
         outlet.tell("batch", &json!({"batch_id": id}));
@@ -198,7 +198,7 @@ pub(crate) fn tell(outlet: &EventSink, id: BatchId, own: &mut Vec<CallId>, happe
         | EventSubject::Progress(call, _)
         | EventSubject::EndedCall(call) => own.contains(&call.call_id),
         EventSubject::EndedBatch(batch_id, _) => batch_id == id,
-        // Whose they were, nobody knows.
+        // Missed events cannot be attributed to a batch.
         EventSubject::Missed(count) => return outlet.miss(count),
         EventSubject::Tools(_) | EventSubject::Definitions(_) => false,
     };

@@ -147,7 +147,7 @@ async fn list(
 ) -> Result<Response, Problem> {
     let lang = lang(&app, query.lang);
     if let Some(format) = query.format {
-        // What a model sees: with what was found in the conversation.
+        // The model's view, including tools that search has found in the conversation.
         let session =
             query.conversation_id.as_deref().map(|own| Session::new(who.tenant.clone(), own));
         let mut tools = match &session {

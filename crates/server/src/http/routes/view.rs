@@ -24,7 +24,7 @@ pub(crate) fn answer(result: &CallResult, lang: Lang) -> Response {
             .into_response();
     }
     let mut response = with_status(status, &result.view(lang));
-    // A person has been asked; the result comes later.
+    // Suspended until a person approves; the result comes later.
     if status == StatusCode::ACCEPTED
         && let Ok(place) = HeaderValue::from_str(&format!("/v1/approvals/{}", result.id))
     {
@@ -39,13 +39,13 @@ pub(crate) fn ok<T: Serialize>(body: &T) -> Response {
 }
 
 pub(crate) fn with_status<T: Serialize>(status: StatusCode, body: &T) -> Response {
-    // Most answers fit, and need not be moved while they are written.
+    // Large enough for most responses, so that the buffer is not reallocated.
     let mut bytes = Vec::with_capacity(1024);
     match serde_json::to_writer(&mut bytes, body) {
         Ok(()) => {
             let mut response = Response::new(bytes.into());
             *response.status_mut() = status;
-            // With room for those that every answer gets.
+            // Capacity for the headers that every response gets.
             let mut headers = HeaderMap::with_capacity(8);
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             *response.headers_mut() = headers;

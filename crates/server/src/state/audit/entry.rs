@@ -120,7 +120,7 @@ impl AuditEntry {
     /// The entry that follows the end of a chain.
     pub(super) fn after(head: &Head, at: Timestamp, happened: Happened) -> Result<Self, Error> {
         let Happened { actor, action, target, status, details } = happened;
-        // As the database keeps it.
+        // With the precision of the database.
         let at = Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at);
         let mut entry = Self {
             number: head.number + 1,
@@ -146,7 +146,7 @@ impl AuditEntry {
         if let Value::Object(content) = &mut content {
             content.remove("hash");
         }
-        // Whatever a database did to the order of names.
+        // Independent of the key order in which a database returns it.
         content.sort_all_objects();
         let bytes = serde_json::to_vec(&content).map_err(fault)?;
         Ok(Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect())

@@ -92,7 +92,7 @@ impl Bearers {
     ) -> Option<Self> {
         let issuer = settings.issuer.clone()?;
         let mut policy = policy.clone();
-        // Where the operator's own server is, is the operator's business.
+        // The issuer is operator configuration, so SSRF protection does not apply.
         policy.allow.extend(place(&issuer).and_then(|place| place.parse().ok()));
         let own = || format!("{own_address}/mcp");
         Some(Self {

@@ -106,7 +106,7 @@ impl KeyCacheState {
                 Ok(change) if change.space == self.space => self.forget(&change),
                 Ok(_) => {}
                 Err(TryRecvError::Lagged(_)) => self.forget_all(),
-                // Nobody will tell any more: nothing can be believed.
+                // No more change notifications: cached entries cannot be trusted.
                 Err(TryRecvError::Closed) => return self.forget_all(),
                 Err(TryRecvError::Empty) => return,
             }

@@ -209,7 +209,7 @@ impl ApiKeys {
             return Ok(None);
         };
         let stored = StoredKey::read(&document)?;
-        // The alias led here; what the key itself says decides.
+        // Found by alias; the key's own hash decides.
         let same = stored.hash == *hash;
         Ok(same.then(|| stored.describe(document.tenant, document.id)))
     }

@@ -40,7 +40,7 @@ impl ToolView {
 
     /// Whether everything of a provider is in it.
     pub(crate) fn shows_all_of(&self, provider: &str) -> bool {
-        // No pattern can spell this name; only a star can stand for it.
+        // Only `*` matches names that cannot be written as a pattern.
         self.shows(&format!("{provider}/\0"))
     }
 }

@@ -20,7 +20,7 @@ pub(crate) async fn fetch(outbound: &Outbound, url: &str) -> Result<ApiDocument,
     let from = answer.url().to_string();
     let text = String::from_utf8(answer.bytes().await?.to_vec())
         .map_err(|_| Error::new(ErrorKind::InvalidDefinition, "the document is not UTF-8 text"))?;
-    // Where a redirect led is where relative addresses begin.
+    // Relative URLs are resolved against the final URL of redirects.
     Ok(ApiDocument { text, url: Some(from), folder: None })
 }
 

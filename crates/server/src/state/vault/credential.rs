@@ -121,7 +121,7 @@ pub(super) struct StoredCredential {
 
 impl StoredCredential {
     pub(super) fn read(document: &Document) -> Result<Self, Error> {
-        // What is wrong is not told: it could repeat what is there.
+        // The parse error is not shown: it could quote the secret.
         Self::deserialize(&document.body).map_err(|_| {
             let message = format!("the credential `{}` is damaged; store it again", document.id);
             Error::new(ErrorKind::CredentialInvalid, message)

@@ -274,7 +274,7 @@ impl Credentials {
         for id in self.ids_of(tenant, provider).await? {
             match self.delete(tenant, &id).await {
                 Ok(()) => deleted += 1,
-                // Somebody else did.
+                // Another server was faster.
                 Err(error) if error.kind() == missing(&id).kind() => {}
                 Err(error) => return Err(error),
             }

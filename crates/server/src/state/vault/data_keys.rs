@@ -111,7 +111,7 @@ impl Vault {
         let tenants = self.documents.all(SPACE).await?;
         let ring = match self.masters.read()? {
             Some(_) => self.masters.add()?,
-            // Nothing to replace: a first key is as good as a new one.
+            // Nothing to rotate: the first key is new.
             None if tenants.is_empty() => self.masters.read_or_make()?,
             None => return Err(self.masters.missing()),
         };
@@ -217,7 +217,7 @@ impl Vault {
         if self.documents.all(SPACE).await?.is_empty() {
             return self.masters.read_or_make();
         }
-        // Somebody may have made the first key and used it since we looked.
+        // Another server may have created and used the first key meanwhile.
         self.masters.read()?.ok_or_else(|| self.masters.missing())
     }
 
@@ -289,7 +289,7 @@ impl Vault {
 
 impl TenantKeys {
     fn read(document: &Document) -> Result<Self, Error> {
-        // What is wrong is not told: it could repeat what is there.
+        // The parse error is not shown: it could quote the secret.
         Self::deserialize(&document.body).map_err(|_| damaged(&document.tenant, "cannot be read"))
     }
 

@@ -111,7 +111,7 @@ impl CredentialFields {
     /// keeps a copy of what it parses.
     pub(super) fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         let length = |field: &StoredField| 9 + field.name.len() + field.value.expose().len();
-        // All the room at once: bytes that grow leave copies of themselves behind.
+        // Full capacity at once: reallocation would leave copies of the secret in memory.
         let room = self.0.iter().map(length).sum();
         let mut bytes = Zeroizing::new(Vec::with_capacity(room));
         for field in &self.0 {
@@ -194,7 +194,7 @@ fn fits(field: &CredentialField, text: &str) -> Result<(), Mismatch> {
     let mismatch = |got| Err((wanted(field), got));
     match field.kind {
         _ if text.len() > MAX_VALUE => mismatch("more than 64 KiB"),
-        // Where somebody repeats it, nobody could tell it from a word.
+        // Too short to redact: it could not be told from ordinary text.
         CredentialKind::SecretInput if text.chars().count() < Secret::MIN_CHARS => {
             let wanted = format!("a secret text of at least {} characters", Secret::MIN_CHARS);
             Err((wanted, "a shorter one"))

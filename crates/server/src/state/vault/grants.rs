@@ -174,7 +174,7 @@ impl Grants {
         let mut tokens = match outcome {
             Ok(tokens) => tokens,
             Err(error) => {
-                // What was refused once will be again: a person has to agree anew.
+                // A rejected refresh token stays rejected: a new consent is needed.
                 if error.kind() == ErrorKind::CredentialInvalid {
                     let expect = Expect::Version(version);
                     self.documents.delete(SPACE, grantee.tenant, id, expect).await?;
@@ -186,7 +186,7 @@ impl Grants {
                 return Err(error);
             }
         };
-        // A server that gives no new one means the old one to be used again.
+        // Without a new refresh token, the old one stays valid (RFC 6749, 6).
         tokens.refresh = tokens.refresh.or(Some(old));
         let field = stored.field.clone();
         let next = self.seal(grantee, id, &field, stored.endpoint, &tokens).await?;

@@ -44,7 +44,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<SealKey>, String> {
         let words = line.split([',', ' ', '\t']).filter(|word| !word.is_empty());
         for word in words.take_while(|word| !word.starts_with('#')) {
             let key = SealKey::from_base64(word).ok_or_else(|| {
-                // Not the word itself: it may be most of a key.
+                // The word is not echoed: it may be most of a key.
                 format!("has something in line {} that is not {KEY} bytes in base64", number + 1)
             })?;
             keys.push(key);
@@ -57,7 +57,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<SealKey>, String> {
 /// is the one that counts.
 pub(super) fn create(path: &Path) -> Result<Vec<SealKey>, Error> {
     let draft = KeyFileDraft::write(path, &[SealKey::random()?])?;
-    // A link appears at once and with all that is in it, or not at all.
+    // A hard link is atomic: the file appears complete, or not at all.
     match fs::hard_link(&draft.0, path) {
         Ok(()) => sync_folder(path),
         Err(error) if error.kind() == AlreadyExists => {}
@@ -74,7 +74,7 @@ pub(super) fn change(
     let lock = beside(path, "lock");
     let cannot = |error: io::Error| refused(&lock, &format!("cannot be locked: {error}"));
     let lock_file = private().create(true).truncate(false).open(&lock).map_err(cannot)?;
-    // Held until the file is dropped.
+    // The lock is released when the file is dropped.
     lock_file.lock().map_err(cannot)?;
     let old = read(path)?.ok_or_else(|| refused(path, "does not exist"))?;
     let new = change(old)?;

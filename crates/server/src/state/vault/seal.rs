@@ -84,7 +84,7 @@ impl AssociatedData {
     pub(super) fn new(parts: &[&str]) -> Self {
         let mut bytes = Vec::new();
         for part in [FORMAT].iter().chain(parts) {
-            // The length first: `ab`, `c` is not `a`, `bc`.
+            // Length-prefixed, so that (`ab`, `c`) differs from (`a`, `bc`).
             bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
             bytes.extend_from_slice(part.as_bytes());
         }

@@ -1,8 +1,8 @@
-//! Write connection with one operation at a time.
+//! Write connection with one operation at a time, opened by the first that needs it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -10,34 +10,38 @@ use tokio::task;
 use windlass::{Error, FairSlots, TenantId};
 
 use crate::fault::unavailable;
-use crate::sqlite::connect::lock;
+use crate::sqlite::connect;
 use crate::sqlite::fault::storage;
 use crate::sqlite::file_identity::FileIdentity;
+use crate::sqlite::options::Options;
 
 pub(super) struct DocumentWriter {
     path: PathBuf,
-    connection: Arc<Mutex<Connection>>,
-    identity: Arc<FileIdentity>,
+    line: Arc<WriteLine>,
     /// Waiting callers queue here, rather than on a thread each.
     turn: Arc<FairSlots>,
-    /// How long to wait for another process's lock.
-    patience: Duration,
+}
+
+/// The connection, and how it is opened.
+struct WriteLine {
+    path: PathBuf,
+    options: Options,
+    identity: Arc<FileIdentity>,
+    connection: Mutex<Option<Connection>>,
 }
 
 impl DocumentWriter {
+    /// A writer that opens its connection when it is needed, unless it is given one.
     pub(super) fn new(
         path: &Path,
-        connection: Connection,
+        connection: Option<Connection>,
+        options: Options,
         identity: Arc<FileIdentity>,
-        patience: Duration,
     ) -> Self {
-        Self {
-            path: path.to_owned(),
-            connection: Arc::new(Mutex::new(connection)),
-            identity,
-            turn: FairSlots::new(1),
-            patience,
-        }
+        let path = path.to_owned();
+        let connection = Mutex::new(connection);
+        let line = WriteLine { path: path.clone(), options, identity, connection };
+        Self { path, line: Arc::new(line), turn: FairSlots::new(1) }
     }
 
     /// Runs an operation of a tenant, or of the server itself, in a transaction on a blocking thread, and reports the change
@@ -51,11 +55,10 @@ impl DocumentWriter {
         tell: impl FnOnce(&T) + Send + 'static,
     ) -> Result<T, Error> {
         let turn = self.turn.take(tenant).await;
-        let (connection, patience) = (Arc::clone(&self.connection), self.patience);
-        let identity = Arc::clone(&self.identity);
+        let line = Arc::clone(&self.line);
         let written = task::spawn_blocking(move || {
             let _turn = turn;
-            let done = transact(&connection.lock(), &identity, patience, work)?;
+            let done = line.transact(work)?;
             tell(&done);
             Ok(done)
         });
@@ -74,22 +77,28 @@ impl DocumentWriter {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
-        transact(&self.connection.lock(), &self.identity, self.patience, work)
+        self.line.transact(work)
     }
 }
 
-fn transact<T>(
-    connection: &Connection,
-    identity: &FileIdentity,
-    patience: Duration,
-    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-) -> rusqlite::Result<T> {
-    identity.check()?;
-    let give_up = Instant::now() + patience;
-    let transaction = lock(connection, &|| Instant::now() >= give_up)?;
-    let done = work(&transaction)?;
-    transaction.commit()?;
-    // A commit to a deleted file is not durable.
-    identity.check()?;
-    Ok(done)
+impl WriteLine {
+    fn transact<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        self.identity.check()?;
+        let mut open = self.connection.lock();
+        let connection = match open.take() {
+            Some(connection) => connection,
+            None => connect::another_writer(&self.path, &self.options, &self.identity)?,
+        };
+        let connection = open.insert(connection);
+        let give_up = Instant::now() + self.options.busy_timeout;
+        let transaction = connect::lock(connection, &|| Instant::now() >= give_up)?;
+        let done = work(&transaction)?;
+        transaction.commit()?;
+        // A commit to a deleted file is not durable.
+        self.identity.check()?;
+        Ok(done)
+    }
 }

@@ -27,7 +27,7 @@ pub(super) fn show(
 ) -> Result<Exit, Failure> {
     let exit = result.error().map_or(Exit::Success, |error| Exit::of(error.kind()));
     match print(result, view, screen) {
-        // Whoever has read enough still gets the code of the call.
+        // A closed pipe does not change the exit code of the call.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
         _ => {}
     }
@@ -128,7 +128,7 @@ fn explain(error: &Error, result: &CallResult, view: &CallPrintOptions, screen: 
             screen.error(format_args!("{}{lines}", invalid_arguments(view.lang)));
         }
     }
-    // A model is told less than an operator.
+    // The feedback for models may leave out what operators need.
     if error.violations().is_empty() && !feedback.contains(error.message()) {
         screen.note(error.message());
     }

@@ -68,7 +68,7 @@ fn is_asked(field: &CredentialField, purpose: Purpose, nothing_given: bool) -> b
     let secret = field.kind == CredentialKind::SecretInput;
     match purpose {
         Purpose::New => secret || field.required && field.default.is_none(),
-        // Whoever names a field wants to change that one.
+        // With --field, only the named fields change.
         Purpose::Change => secret && nothing_given,
     }
 }
@@ -76,7 +76,7 @@ fn is_asked(field: &CredentialField, purpose: Purpose, nothing_given: bool) -> b
 /// A field of the command line, which must not be a secret.
 fn open_field(word: &str, asked: &[CredentialField]) -> Result<(String, FieldValue), Failure> {
     let (name, value) = word.split_once('=').ok_or_else(|| {
-        // Not the word itself: it may be a secret that somebody put here.
+        // The word is not echoed: it may be a secret.
         Failure::usage("--field takes NAME=VALUE")
     })?;
     let secret = |field: &CredentialField| field.kind == CredentialKind::SecretInput;
@@ -120,7 +120,7 @@ fn answer(prompt: &str) -> io::Result<String> {
 }
 
 fn text_of_stdin() -> Result<Zeroizing<String>, Failure> {
-    // All the room at once: a text that grows leaves copies of itself behind.
+    // Full capacity at once: reallocation would leave copies of the secret in memory.
     let mut text = Zeroizing::new(String::with_capacity(MAX_BYTES + 1));
     let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
     io::stdin().take(most + 1).read_to_string(&mut text)?;

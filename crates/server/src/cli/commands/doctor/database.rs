@@ -64,7 +64,7 @@ pub(super) async fn examine(
             let works = state.state != super::DiagnosisState::Broken;
             findings.insert(0, state);
             clock = found.clock.and_then(apart).or(clock);
-            // One that is not up to date is brought so by opening it.
+            // Opening a database migrates it.
             if works && found.version == found.known {
                 match installation.documents().await {
                     Ok(open) => documents = Some(Arc::clone(open)),

@@ -230,7 +230,7 @@ impl ReaderQueue {
             let name = event["type"].as_str().unwrap_or("event").to_owned();
             told.push(name, event);
         }
-        // What has ended makes no calls any more.
+        // A call that has ended makes no nested calls any more.
         if matches!(subject, EventSubject::EndedCall(_)) && call.call_id != family[0] {
             family.retain(|own| *own != call.call_id);
         }

@@ -81,7 +81,7 @@ async fn a_key_that_is_known_is_believed_in_an_outage_but_not_for_ever() {
     assert!(!is_known(), "it is asked again");
     tokio::time::advance(Duration::from_secs(15 * 60)).await;
     assert!(cache.in_outage(&hash).is_none(), "too much may have changed");
-    // What is heard of counts at once.
+    // Change notifications take effect immediately.
     assert!(keys.verify(made.text.expose()).await.unwrap().is_some());
     ApiKeys::new(documents).revoke(&TenantId::default(), &made.key.id).await.unwrap();
     assert!(cache.in_outage(&hash).is_none());
