@@ -140,7 +140,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
         medians(ROUNDS, [&mut { by_floor }, &mut || windlass(&changing, requests(&arguments))])
             .map(each);
     Ok(vec![
-        Figure::new("call / floor", "ns", by_value, least).at_most(4.0),
+        Figure::new("call / floor", "ns", by_value, least).at_most(3.5),
         Figure::new("call / rig ToolSet", "ns", by_value, rig).at_most(1.0),
         Figure::new("call with JSON text / rig ToolSet", "ns", by_text, rig).at_most(1.0),
         Figure::new("call that changes something / floor", "ns", changing, least_again),

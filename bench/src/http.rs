@@ -17,7 +17,7 @@ pub(crate) use bare::serve as serve_bare;
 pub(crate) use calls::{median, run as calls};
 pub(crate) use client::{Connection, Load, closed_loop};
 pub(crate) use overload::run as overload;
-pub(crate) use serve::Server;
+pub(crate) use serve::{Server, program};
 pub(crate) use start::run as start;
 pub(crate) use subscribers::run as subscribers;
 pub(crate) use tenants::run as tenants;

@@ -15,6 +15,7 @@ mod adder;
 mod admission;
 mod agents;
 mod batch;
+mod command;
 mod definitions;
 mod durable;
 mod hot_path;
@@ -51,6 +52,7 @@ const GROUPS: &[Group] = &[
     ("http", http::calls),
     ("sse", http::subscribers),
     ("start", http::start),
+    ("command", command::run),
     ("tenants", http::tenants),
     ("overload", http::overload),
     ("turn", agents::turn),

@@ -9,7 +9,7 @@ use crate::mcp::Programs;
 use crate::run::{cargo, must};
 
 /// The benchmarks that measure the server in a process of its own.
-const OF_SERVER: [&str; 6] = ["http", "sse", "start", "tenants", "overload", "mcp"];
+const OF_SERVER: [&str; 7] = ["http", "sse", "start", "command", "tenants", "overload", "mcp"];
 
 /// Runs the named benchmarks, or all. With `--quick` they are built without
 /// link-time optimisation: good for a look before and after a change, but the

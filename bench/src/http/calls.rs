@@ -44,7 +44,7 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let p99 = |loads: &[Load]| median(loads.iter().map(Load::p99));
     Ok(vec![
         Figure::new("call over HTTP / bare axum", "req/s", rate(&calls), rate(&least))
-            .at_least(0.5),
+            .at_least(0.65),
         Figure::new("its p99 / bare axum's p99", "ms", p99(&calls), p99(&least)).at_most(3.0),
     ])
 }

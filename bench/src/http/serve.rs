@@ -78,7 +78,7 @@ fn spawn(project: &Path) -> anyhow::Result<(Process, SocketAddr, Value)> {
 }
 
 /// The program, which `cargo xtask bench` builds with this one.
-fn program() -> anyhow::Result<PathBuf> {
+pub(crate) fn program() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("windlass");
     anyhow::ensure!(program.is_file(), "{}: run `cargo xtask bench`", program.display());
     Ok(program)
