@@ -60,6 +60,7 @@ const GROUPS: &[Group] = &[
     ("search", search::run),
     ("search-live", search::live),
     ("mcp", mcp::run),
+    ("mcp-servers", mcp::servers),
 ];
 
 fn main() -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 
 mod bare;
 mod fastmcp;
+mod many;
 mod message;
 mod served;
 mod through;
@@ -20,4 +21,9 @@ pub(crate) fn run() -> anyhow::Result<Vec<Figure>> {
     let mut figures = served::run()?;
     figures.extend(through::run()?);
     Ok(figures)
+}
+
+/// Measures many servers of others together.
+pub(crate) fn servers() -> anyhow::Result<Vec<Figure>> {
+    many::run()
 }

@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let target = target.with_context(|| format!("{}: not in a target folder", own.display()))?;
     let mut bench = Command::new(target.join("release/windlass-bench"));
     bench.args(&arguments);
-    if wants("mcp") {
+    if wants("mcp") || wants("mcp-servers") {
         Programs::installed()?.tell(&mut bench);
     }
     if wants("search-live") {

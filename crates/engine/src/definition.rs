@@ -53,7 +53,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub use export::{Format, declare, export};
+pub use export::{Format, declarations, declare, export};
 pub(crate) use folder::FolderWalk;
 pub use folder::{Folder, LoadedFile, list_files, load_folder, load_folder_with, read_file};
 pub use library::{LibrarySpec, PromptArgument, PromptSpec, ResourceBody, ResourceSpec};
@@ -99,8 +99,9 @@ impl Definition {
             .fold(builder, |builder, (name, preset)| builder.preset(&name, preset))
     }
 
-    /// A tool whose schemas already passed [`check_schema`]: they are not
-    /// looked at again until a call needs them.
+    /// A tool whose schemas already passed [`check_schema`] and have no spare
+    /// capacity ([`ToolSpec::compact`]): they are not looked at again until a call
+    /// needs them.
     pub fn checked(spec: ToolSpec) -> Self {
         Self { checked: true, ..Self::from(spec) }
     }

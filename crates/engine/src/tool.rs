@@ -86,6 +86,9 @@ impl Tool {
         if let Some(problem) = problem {
             return Err(problem);
         }
+        if !checked {
+            spec.compact();
+        }
         let about = |error: Error| {
             Error::new(error.kind(), format!("tool `{}`: {}", spec.name, error.message()))
         };
@@ -112,9 +115,6 @@ impl Tool {
             output => output.map_err(about)?,
         };
         let model_schema = (!hidden.is_empty()).then(|| model_schema(&spec.input, &hidden));
-        compact::value(&mut spec.input);
-        spec.output.as_mut().into_iter().for_each(compact::value);
-        compact::map(&mut spec.entry.config);
         if spec.entry.handler.is_empty() {
             spec.entry.handler = spec.name.to_string();
         }

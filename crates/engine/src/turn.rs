@@ -198,13 +198,17 @@ impl Turn {
     /// Parses a model's message, or the whole response of its API.
     pub fn read(message: Value) -> Result<Self, Error> {
         let format = TurnFormat::of(&message).ok_or_else(|| {
-            unreadable("this is no message of Anthropic, OpenAI or Gemini; name its format")
+            let unknown = "this is no message of Anthropic, OpenAI or Gemini; name its format";
+            unreadable(refusal(&message).unwrap_or_else(|| unknown.to_owned()))
         })?;
         Self::read_as(format, message)
     }
 
     /// Parses a model's message of a known format.
     pub fn read_as(format: TurnFormat, answer: Value) -> Result<Self, Error> {
+        if let Some(why) = refusal(&answer) {
+            return Err(unreadable(why));
+        }
         let mut ids = Ids::default();
         let read = match format {
             TurnFormat::Anthropic => anthropic::read,
@@ -283,6 +287,18 @@ fn messages(
         TurnFormat::Responses => responses::messages(answers(), lang),
         TurnFormat::Gemini => gemini::messages(answers(), lang),
     }
+}
+
+/// Why there is no message, where an API has answered with an error in its place.
+fn refusal(answer: &Value) -> Option<String> {
+    let has = |key: &&str| match &answer[*key] {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
+    };
+    let error = answer.get("error").filter(|error| !error.is_null())?;
+    let message = ["choices", "content", "candidates", "parts", "output", "tool_calls"];
+    (!message.iter().any(has)).then(|| reason::failure(error))
 }
 
 fn unreadable(why: impl Into<String>) -> Error {

@@ -34,7 +34,7 @@ use crate::mcp::{StoredNotebook, VaultTokens};
 use crate::prerequisites::Prerequisites;
 use crate::settings::{DatabaseLocation, RecordSettings, Settings};
 use crate::state::credential_source::VaultSource;
-use crate::state::imports;
+use crate::state::imports::{self, ImportedProvider};
 use crate::state::quota::{CheckedDocuments, TenantQuotas};
 use crate::state::runs::StoredRuns;
 use crate::state::vault::{
@@ -308,9 +308,9 @@ impl<'s> Installation<'s> {
             .map(|(tenant, name)| {
                 let documents = Arc::clone(documents);
                 tokio::spawn(async move {
-                    let document = documents.get(imports::SPACE, &tenant, &name).await?;
-                    let kept = document.and_then(imports::ImportedProvider::take).transpose()?;
-                    Ok::<_, Error>(kept.map(|kept| (name, kept.parsed())))
+                    let body = documents.body_text(imports::SPACE, &tenant, &name).await?;
+                    let kept = body.and_then(|body| ImportedProvider::of_text(&name, &body));
+                    Ok::<_, Error>(kept.transpose()?.map(|kept| (name, kept.parsed())))
                 })
             })
             .collect();

@@ -146,6 +146,19 @@ pub trait Documents: Send + Sync + 'static {
         id: &'a str,
     ) -> BoxFuture<'a, Result<Option<Document>, Error>>;
 
+    /// The body of one document as JSON text, unless it has expired: for readers that
+    /// build something else than values from megabytes of it.
+    fn body_text<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, Error>> {
+        Box::pin(async move {
+            Ok(self.get(space, tenant, id).await?.map(|document| document.body.to_string()))
+        })
+    }
+
     /// The document with an alias, of any tenant.
     fn find<'a>(
         &'a self,

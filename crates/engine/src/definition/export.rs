@@ -53,17 +53,25 @@ impl FromStr for Format {
 ///
 /// Returns an array; for Gemini it belongs into `functionDeclarations`.
 pub fn export<'t>(tools: impl IntoIterator<Item = &'t Tool>, format: Format, lang: Lang) -> Value {
+    declarations(tools, format, lang).collect()
+}
+
+/// The same one by one, for those who write many.
+pub fn declarations<'t>(
+    tools: impl IntoIterator<Item = &'t Tool>,
+    format: Format,
+    lang: Lang,
+) -> impl Iterator<Item = Value> {
     let mut tools: Vec<&Tool> = tools.into_iter().collect();
     tools.sort_by(|a, b| a.name().cmp(b.name()));
     // The tool of a tenant may have the wire name of a shared one.
     let mut names = HashMap::<&str, usize>::new();
     tools.iter().for_each(|tool| *names.entry(tool.wire_name()).or_default() += 1);
-    let declarations = tools.into_iter().map(|tool| {
+    tools.into_iter().map(move |tool| {
         let shared = names[tool.wire_name()] > 1 && tool.owner().is_none();
         let name = if shared { tool.name().hashed() } else { tool.wire_name().to_owned() };
         declare_as(&name, tool.spec(), tool.model_schema(), format, lang)
-    });
-    declarations.collect()
+    })
 }
 
 /// Exports one tool. `schema` is the model's view of its arguments:

@@ -400,7 +400,7 @@ fn read_transport(
             cwd,
         }),
         (None, Some(url)) => Some(McpTransport::Url {
-            url: reader::text(url, "url", report)?,
+            url: read_url(url, report)?,
             headers: headers.unwrap_or_default(),
         }),
         (None, None) => {
@@ -412,6 +412,25 @@ fn read_transport(
             None
         }
     }
+}
+
+/// Reads the address of a server. One that begins with a variable is known only where
+/// the server is reached.
+fn read_url(node: &Node, report: &mut FaultReport<'_>) -> Option<String> {
+    let url = reader::text(node, "url", report)?;
+    let begins =
+        |start: &str| url.get(..start.len()).is_some_and(|own| own.eq_ignore_ascii_case(start));
+    if ["https://", "http://", "${"].iter().any(|start| begins(start)) {
+        return Some(url);
+    }
+    let shown: String = url.chars().take(80).collect();
+    let message =
+        format!("the address `{shown}` of a server does not begin with https:// or http://");
+    match shown.contains("://") {
+        true => report.add(node.at, message),
+        false => report.hinted(node.at, message, format!("write `https://{shown}`")),
+    }
+    None
 }
 
 /// Reads a duration, or milliseconds as other programs write them: nobody means

@@ -24,7 +24,7 @@ macro_rules! phrases {
 phrases! {
     REQUIRED: "a value, it is required", "必填的值";
     MISSING: "nothing", "空";
-    NO_SUCH_KEY: "no such key", "不应有此键";
+    NO_SUCH_KEY: "no such key", "已知的键";
     JSON_OBJECT: "a JSON object", "JSON 对象";
     PARAMETERS: "an object with the tool's parameters as keys", "以工具参数为键的对象";
     NOT_AN_OBJECT: "JSON that is not an object", "不是对象的 JSON";

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::compact;
 use crate::schedule::RetryPolicy;
 use crate::value::duration;
 use crate::value::name::ToolName;
@@ -50,10 +51,14 @@ pub struct ToolSpec {
     #[serde(default)]
     pub entry: Entry,
     /// JSON Schema of all arguments, including hidden ones; an object.
-    #[serde(default = "empty_object_schema")]
+    #[serde(default = "empty_object_schema", deserialize_with = "compact::read")]
     pub input: Value,
     /// JSON Schema of the result, if the author gave one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "compact::read_some"
+    )]
     pub output: Option<Value>,
     /// Whether the output schema is advisory: foreign ones describe results but
     /// are not enforced.
@@ -280,6 +285,16 @@ impl fmt::Display for Kind {
     }
 }
 
+impl ToolSpec {
+    /// Removes the spare capacity of its schemas and settings. One that was
+    /// deserialized has none.
+    pub fn compact(&mut self) {
+        compact::value(&mut self.input);
+        self.output.as_mut().into_iter().for_each(compact::value);
+        compact::map(&mut self.entry.config);
+    }
+}
+
 /// The handler of a tool, with its settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
@@ -287,7 +302,7 @@ pub struct Entry {
     #[serde(default)]
     pub handler: String,
     /// Settings of the handler.
-    #[serde(default, flatten)]
+    #[serde(default, flatten, deserialize_with = "compact::read_map")]
     pub config: Map<String, Value>,
 }
 

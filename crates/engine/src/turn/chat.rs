@@ -33,11 +33,15 @@ fn is_cut(finish_reason: &Value) -> bool {
 pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let mut message = answer;
     let mut is_cut = false;
-    if message.get("choices").is_some() {
+    let has = |key: &str| message.get(key).is_some();
+    let is_message = if has("choices") {
         is_cut = self::is_cut(&message["choices"][0]["finish_reason"]);
         message = message.pointer_mut("/choices/0/message").map(Value::take).unwrap_or_default();
-    }
-    if !message.is_object() {
+        message.is_object()
+    } else {
+        ["role", "content", "tool_calls", "function_call"].into_iter().any(has)
+    };
+    if !is_message {
         return Err("there is no message: neither `choices` nor `role`".to_owned());
     }
     let mut calls = Vec::new();

@@ -51,15 +51,23 @@ fn is_empty_call(asked: &Value) -> bool {
 
 /// Removes empty calls, and parts that had nothing else.
 fn drop_empty_calls(parts: &mut Vec<Value>, ids: &mut Ids) {
-    parts.retain_mut(|part| match call_in(part) {
-        Some((key, _)) if is_empty_call(&part[key]) => {
-            ids.mended = true;
-            part.as_object_mut().is_some_and(|part| {
-                part.remove(key);
-                part.values().any(|value| !value.is_null())
-            })
+    // Null is how some SDKs write what is not there.
+    let is_no_call =
+        |asked: &Value| !asked.is_null() && (!asked.is_object() || is_empty_call(asked));
+    parts.retain_mut(|part| {
+        let Some(part) = part.as_object_mut() else { return true };
+        if !CALL.iter().any(|(key, _)| part.contains_key(*key)) {
+            return true;
         }
-        _ => true,
+        for (key, _) in CALL {
+            if part.get(key).is_some_and(is_no_call) {
+                part.remove(key);
+                ids.mended = true;
+            }
+        }
+        let says_more = part.values().any(|value| !value.is_null());
+        ids.mended |= !says_more;
+        says_more
     });
 }
 

@@ -149,6 +149,7 @@ impl Keeper {
                 .collect::<Result<_, Error>>()?,
             cwd: cwd.as_ref().map(text).transpose()?,
             veil: self.server.veil(),
+            process: Arc::clone(&self.server.process),
         })
     }
 

@@ -30,14 +30,17 @@ pub(super) fn from_result(mut result: Value, max_output: Option<usize>) -> Resul
     };
     let blocks = match result.remove("content") {
         Some(Value::Array(blocks)) => blocks,
-        _ => Vec::new(),
+        None | Some(Value::Null) => Vec::new(),
+        // No list, against the protocol. What a tool did may be said there alone.
+        Some(Value::String(text)) => vec![json!({"type": "text", "text": text})],
+        Some(other) => vec![other],
     };
     let mut output = Output::from(blocks.into_iter().map(from_block).collect::<Vec<_>>());
     output.structured = result.remove("structuredContent").map(Box::new);
     if let Some(meta) = result.remove(META).filter(|meta| !meta.is_null()) {
         output.metadata.insert(META, meta);
     }
-    if result.get("isError") != Some(&Value::Bool(true)) {
+    if !result.get("isError").is_some_and(says_yes) {
         return Ok(output);
     }
     let failure = ToolFailure::capped(output, max_output.unwrap_or(MAX_FAILURE));
@@ -46,6 +49,18 @@ pub(super) fn from_result(mut result: Value, max_output: Option<usize>) -> Resul
         if text.is_empty() { "the tool failed and did not say why".to_owned() } else { text };
     // A tool's error is written for the model and is passed on unchanged.
     Err(Error::tool(text.as_str()).with_feedback(text).with_source(failure))
+}
+
+/// Whether a flag is set, in whatever type a server writes it: a failure must not be
+/// taken for a success.
+fn says_yes(flag: &Value) -> bool {
+    match flag {
+        Value::Null => false,
+        Value::Bool(flag) => *flag,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !["", "0", "false", "no"].contains(&&*text.to_ascii_lowercase()),
+        Value::Array(_) | Value::Object(_) => true,
+    }
 }
 
 /// Converts one content block. Its texts may be large, so they are moved, not cloned.
@@ -247,6 +262,39 @@ mod tests {
         assert_eq!(shown["isError"], true);
         assert_eq!(shown["content"][1]["mimeType"], "image/png");
         assert_eq!(shown["structuredContent"]["code"], 7);
+    }
+
+    #[test]
+    fn content_that_is_no_list_is_not_lost() {
+        for (content, text) in [
+            (json!({"type": "text", "text": "paid"}), "paid"),
+            (json!("paid"), "paid"),
+            (json!({"status": "paid"}), r#"{"status":"paid"}"#),
+            (json!(7), "7"),
+            (json!(null), ""),
+            (json!([]), ""),
+        ] {
+            let output = from_result(json!({"content": content}), None).unwrap();
+            assert_eq!(output.to_text(), text, "{content}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_one_however_its_flag_is_written() {
+        for (flag, failed) in [
+            (json!(true), true),
+            (json!("true"), true),
+            (json!("yes"), true),
+            (json!(1), true),
+            (json!({"code": 7}), true),
+            (json!(false), false),
+            (json!("False"), false),
+            (json!(0), false),
+            (json!(null), false),
+        ] {
+            let result = json!({"content": [{"type": "text", "text": "no"}], "isError": flag});
+            assert_eq!(from_result(result, None).is_err(), failed, "{flag}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::failure::gone;
 use super::handshake::Era;
 use super::list::List;
 use super::notebook::{Note, Notebook};
-use super::server::{Link, News, Server};
+use super::server::{Link, Listed, News, Server};
 
 /// Start timeout. Long, because the package may have to be downloaded first.
 const START: Duration = Duration::from_secs(60);
@@ -64,7 +64,8 @@ impl Keeper {
         self.recall().await;
         let mut failures = 0;
         // A server without a remembered list of tools has to be asked.
-        let mut needed = self.start == Start::Unknown && self.note.tools.is_empty();
+        let is_known = *self.server.listed.borrow() == Listed::Known;
+        let mut needed = self.start == Start::Unknown && !is_known;
         let stop = self.stop.clone();
         loop {
             if !needed {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -39,6 +40,8 @@ pub(super) struct Program {
     pub(super) cwd: Option<String>,
     /// Redacts its secrets in what it writes.
     pub(super) veil: Arc<Veil>,
+    /// Where its process id is told.
+    pub(super) process: Arc<AtomicI32>,
 }
 
 /// A running server. Dropping it kills the whole process group, and every process that
@@ -81,7 +84,10 @@ impl Process {
         let mut child =
             command.spawn().map_err(|error| failed(format!("{}: {error}", program.command)))?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        group.iter().for_each(|group| watchdog::watch(group.as_raw_pid(), &mark));
+        if let Some(group) = group {
+            watchdog::watch(group.as_raw_pid(), &mark);
+            program.process.store(group.as_raw_pid(), Ordering::Relaxed);
+        }
         let said = Arc::<Mutex<VecDeque<String>>>::default();
         if let Some(stderr) = child.stderr.take() {
             let veil = Arc::clone(&program.veil);

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use windlass::Veil;
 use windlass::definition::{McpServer, McpTransport};
+use windlass::{Error, ToolBuilder, Veil};
 
 use super::keeper::Keeper;
 use super::notebook::Note;
 use super::quarantine;
 use super::server::Listed;
 use super::tools;
+
+/// Of how many tools that are left out it is said why; the log has all.
+const MAX_TOLD: usize = 10;
 
 impl Keeper {
     /// Publishes what is remembered, so that a server need not be running for its tools
@@ -114,7 +117,7 @@ impl Keeper {
             && self.server.challenge().is_some()
             && self.server.ways.logins.is_offered()
         {
-            self.replace(tools::log_in(&self.server).into_iter().collect());
+            self.replace(tools::log_in(&self.server).into_iter().collect(), Vec::new());
         }
     }
 
@@ -123,25 +126,28 @@ impl Keeper {
         self.server.held.lock().clone_from(&self.note.held);
         *self.server.changes.lock() = self.note.changes();
         let held = |name: &str| self.note.held.contains_key(name);
-        self.replace(tools::build(&self.server, &self.note.tools, held));
+        let (tools, errors) = tools::build(&self.server, &self.note.tools, held);
+        self.replace(tools, errors);
         self.server.listed.send_replace(Listed::Known);
     }
 
     pub(super) fn publish_nothing(&self) {
-        self.replace(Vec::new());
+        self.replace(Vec::new(), Vec::new());
     }
 
-    fn replace(&self, tools: Vec<windlass::ToolBuilder>) {
+    /// Replaces the server's tools with these; `errors` are those of others.
+    fn replace(&self, tools: Vec<ToolBuilder>, mut errors: Vec<Error>) {
         let Some(engine) = &self.engine else { return };
         let source = format!("mcp/{}", self.server.name());
         let registry = engine.registry();
-        let errors = match self.server.owner() {
+        errors.extend(match self.server.owner() {
             Some(tenant) => registry.replace_source_for(tenant, &source, tools),
             None => registry.replace_source(&source, tools),
-        };
-        for error in errors {
+        });
+        for error in &errors {
             tracing::warn!(server = self.server.name(), %error, "a tool is left out");
         }
+        *self.server.left_out.lock() = told(&errors);
         let known = match self.server.owner() {
             Some(tenant) => registry.owned_by(tenant),
             None => registry.list(),
@@ -153,6 +159,17 @@ impl Keeper {
             }
         }
     }
+}
+
+/// Why tools are left out, for people.
+fn told(errors: &[Error]) -> Vec<String> {
+    let told = errors.iter().take(MAX_TOLD);
+    let mut told: Vec<String> =
+        told.map(|error| format!("a tool is left out: {}", error.message())).collect();
+    if errors.len() > MAX_TOLD {
+        told.push(format!("{} more tools are left out", errors.len() - MAX_TOLD));
+    }
+    told
 }
 
 /// A fingerprint of the transport, without its secrets.

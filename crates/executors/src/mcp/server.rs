@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -22,6 +23,7 @@ use super::failure::{gone, resting};
 use super::http::{self, Wire};
 use super::in_flight::InFlightRequest;
 use super::inputs::Filling;
+use super::keeper::Start;
 use super::list::List;
 use super::logins::Logins;
 use super::notebook::{Notebook, Offers};
@@ -80,6 +82,8 @@ pub struct Server {
     pub(super) filling: Filling,
     named: Instant,
     pub(super) link: watch::Sender<Link>,
+    /// The process of its last start; 0 while it has none.
+    pub(super) process: Arc<AtomicI32>,
     /// Whether its tools are known.
     pub(super) listed: watch::Sender<Listed>,
     /// Wakes the keeper.
@@ -100,8 +104,10 @@ pub struct Server {
     pub(super) cannot_ask: Notify,
     /// Its capabilities besides tools, as far as is known.
     pub(super) offers: Mutex<Offers>,
-    /// What was left out of its last list.
+    /// What was odd about its last list.
     pub(super) odd: Mutex<Vec<String>>,
+    /// Which tools of the list it has now are none, and why.
+    pub(super) left_out: Mutex<Vec<String>>,
     /// Subscribed resources.
     pub(super) watched: Watched,
     /// Notified when the subscriptions change.
@@ -164,6 +170,7 @@ impl Server {
             settings,
             named: Instant::now(),
             link: watch::Sender::new(Link::Idle),
+            process: Arc::default(),
             listed: watch::Sender::new(Listed::Unread),
             needed: Notify::new(),
             hurry: Notify::new(),
@@ -176,6 +183,7 @@ impl Server {
             cannot_ask: Notify::new(),
             offers: Mutex::default(),
             odd: Mutex::default(),
+            left_out: Mutex::default(),
             watched: Watched::default(),
             watching: Notify::new(),
             challenge: Mutex::default(),
@@ -219,6 +227,29 @@ impl Server {
             biased;
             _ = known => Ok(()),
             connected = self.connection() => connected.map(drop),
+        }
+    }
+
+    /// The same in its turn: a server that nobody calls does not hurry. It is started by
+    /// its keeper, or here where keepers start only what is needed.
+    pub(super) async fn listed_in_turn(&self, start: Start) -> Result<(), Error> {
+        let mut listed = self.listed.subscribe();
+        let read = listed.wait_for(|known| *known != Listed::Unread).await;
+        if read.is_ok_and(|known| *known == Listed::Known) {
+            return Ok(());
+        }
+        match start {
+            Start::Unknown => self.started().await,
+            Start::Needed => self.ways.start_queue.place(self).await,
+        }
+        self.listed().await
+    }
+
+    /// Ends once its start has: it is up, or it failed.
+    pub(super) fn started(&self) -> impl Future<Output = ()> + use<> {
+        let mut link = self.link.subscribe();
+        async move {
+            let _ = link.wait_for(|link| !matches!(link, Link::Idle | Link::Starting)).await;
         }
     }
 
@@ -311,7 +342,9 @@ impl Server {
 
     /// What was left out of its last list of tools, and why.
     pub fn odd(&self) -> Vec<String> {
-        self.odd.lock().clone()
+        let mut odd = self.odd.lock().clone();
+        odd.extend(self.left_out.lock().iter().cloned());
+        odd
     }
 
     /// Starts it if it is not running, so that its tools are listed again: what is

@@ -121,12 +121,9 @@ impl Servers {
         let mut waiting: JoinSet<Result<(), Error>> = servers
             .into_iter()
             .map(|server| {
-                let start_queue = Arc::clone(&self.shared.ways.start_queue);
+                let start = self.shared.start;
                 async move {
-                    let listed = async {
-                        start_queue.place(&server).await;
-                        server.listed().await
-                    };
+                    let listed = server.listed_in_turn(start);
                     timeout(limit, listed).await.unwrap_or_else(|_| {
                         Err(gone(server.name(), &format!("did not start within {limit:?}")))
                     })

@@ -16,23 +16,21 @@ use super::server::Server;
 /// The setting of an entry that holds the tool as its server declared it.
 const DECLARED: &str = "declared";
 
-/// The tools of a list. Invalid declarations are left out with a warning in the log.
+/// The tools of a list, and why others of it are none.
 pub(super) fn build(
     server: &Arc<Server>,
     declared: &[Value],
     is_held: impl Fn(&str) -> bool,
-) -> Vec<ToolBuilder> {
-    let tools = declared.iter().filter_map(|declared| {
+) -> (Vec<ToolBuilder>, Vec<Error>) {
+    let (mut tools, mut errors) = (Vec::new(), Vec::new());
+    for declared in declared {
         let name = declared["name"].as_str().unwrap_or_default();
         match spec(server, name, declared) {
-            Ok(spec) => Some(builder(server, name, spec, is_held(name))),
-            Err(error) => {
-                tracing::warn!(server = server.name(), tool = name, %error, "a tool is left out");
-                None
-            }
+            Ok(spec) => tools.push(builder(server, name, spec, is_held(name))),
+            Err(error) => errors.push(error),
         }
-    });
-    tools.collect()
+    }
+    (tools, errors)
 }
 
 fn builder(server: &Arc<Server>, name: &str, spec: ToolSpec, held: bool) -> ToolBuilder {

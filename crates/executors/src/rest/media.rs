@@ -29,10 +29,11 @@ pub(crate) fn plain(media_type: &str) -> String {
 /// odata=minimalmetadata`), except those that only the sender knows.
 pub(crate) fn written(media_type: &str) -> String {
     let mut written = plain(media_type);
-    for parameter in media_type.split(';').skip(1).map(str::trim) {
+    for parameter in parameters(media_type) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let ours = name.eq_ignore_ascii_case("boundary")
-            || name.eq_ignore_ascii_case("charset") && !value.eq_ignore_ascii_case("utf-8")
+            || name.eq_ignore_ascii_case("charset")
+                && !unquoted(value).eq_ignore_ascii_case("utf-8")
             || name.eq_ignore_ascii_case("q");
         let fits = parameter.chars().all(|c| c.is_ascii_graphic() || c == ' ');
         if !parameter.is_empty() && !ours && fits {
@@ -106,16 +107,38 @@ fn is_patch(media_type: &str) -> bool {
 
 /// The `charset` parameter in lower case.
 pub(crate) fn charset(media_type: &str) -> Option<String> {
-    media_type.split(';').skip(1).find_map(|parameter| {
+    parameters(media_type).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         let charset = name.trim().eq_ignore_ascii_case("charset");
-        charset.then(|| value.trim().trim_matches('"').to_ascii_lowercase())
+        charset.then(|| unquoted(value).to_ascii_lowercase())
     })
+}
+
+/// The parameters. A semicolon in quotation marks is part of a value.
+fn parameters(media_type: &str) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    let ends = move |c: char| {
+        quoted ^= c == '"' && !escaped;
+        escaped = quoted && c == '\\' && !escaped;
+        c == ';' && !quoted
+    };
+    media_type.split(ends).skip(1).map(str::trim)
+}
+
+fn unquoted(value: &str) -> &str {
+    value.trim().trim_matches('"')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::written;
+    use super::{charset, written};
+
+    #[test]
+    fn a_charset_is_found_beside_quoted_parameters() {
+        let said = r#"text/html; title="; charset=x"; Charset="Latin1""#;
+        assert_eq!(charset(said).as_deref(), Some("latin1"));
+        assert_eq!(charset("text/html; title=\"charset=x"), None);
+    }
 
     #[test]
     fn parameters_that_mean_something_are_kept() {
@@ -126,6 +149,11 @@ mod tests {
                 "application/json; odata=none; streaming=true",
             ),
             ("application/json; charset=utf-8", "application/json; charset=utf-8"),
+            (r#"text/csv; charset="UTF-8""#, r#"text/csv; charset="UTF-8""#),
+            (
+                r#"application/json;profile="a;b;q=1 \";c";q=1"#,
+                r#"application/json; profile="a;b;q=1 \";c""#,
+            ),
             ("text/plain; charset=latin1", "text/plain"),
             ("multipart/form-data; boundary=x", "multipart/form-data"),
             ("*/*; q=0.5", "application/json"),

@@ -16,7 +16,7 @@ use comfy_table::{
 };
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 pub(crate) use windlass::duration::human as spent;
 
 use crate::cli::exit::Failure;
@@ -31,6 +31,9 @@ const HINT: Style = AnsiColor::Cyan.on_default().bold();
 /// Columns below which a table cannot be read. A terminal that says it has
 /// fewer, or none at all, does not know its width.
 const NARROWEST: u16 = 40;
+
+/// How much of a long list is written at a time, in bytes.
+const BUFFER: usize = 64 << 10;
 
 /// Where a command writes to.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +74,18 @@ impl Screen {
         let mut text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
         text.push('\n');
         self.bytes(text.as_bytes())
+    }
+
+    /// Writes a list as one JSON document, item by item: no two of them are made at
+    /// the same time.
+    pub(crate) fn documents(
+        &self,
+        items: impl IntoIterator<Item = impl Serialize>,
+    ) -> io::Result<()> {
+        let mut out = io::BufWriter::with_capacity(BUFFER, io::stdout().lock());
+        write_list(&mut out, items)?;
+        out.write_all(b"\n")?;
+        out.flush()
     }
 
     /// Writes a table; of a terminal's width where there is one.
@@ -277,9 +292,52 @@ pub(crate) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
+/// Writes items as they come, like the list of them.
+fn write_list(
+    out: &mut impl Write,
+    items: impl IntoIterator<Item = impl Serialize>,
+) -> io::Result<()> {
+    let mut json = serde_json::Serializer::pretty(out);
+    json.collect_seq(items).map_err(io::Error::from)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    #[test]
+    fn a_long_list_is_written_item_by_item() {
+        struct Item<'c>(&'c Cell<usize>, usize);
+        impl Serialize for Item<'_> {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                [self.1].serialize(to)
+            }
+        }
+        impl Drop for Item<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() - 1);
+            }
+        }
+        let (alive, most) = (Cell::new(0), Cell::new(0));
+        let items = (0..1_000).map(|number| {
+            alive.set(alive.get() + 1);
+            most.set(most.get().max(alive.get()));
+            Item(&alive, number)
+        });
+        let mut written = Vec::new();
+        write_list(&mut written, items).unwrap();
+        assert_eq!(most.get(), 1);
+        let whole: Vec<[usize; 1]> = (0..1_000).map(|number| [number]).collect();
+        assert_eq!(
+            String::from_utf8(written).unwrap(),
+            serde_json::to_string_pretty(&whole).unwrap()
+        );
+        let mut none = Vec::new();
+        write_list(&mut none, Vec::<u8>::new()).unwrap();
+        assert_eq!(none, b"[]");
+    }
 
     #[test]
     fn a_terminal_is_not_taken_over() {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::definition::{Definition, ImportRequest, Parsed, ProviderSpec};
@@ -121,11 +122,19 @@ pub(crate) struct StoredTool {
     pub(crate) flagged: bool,
 }
 
+impl StoredTool {
+    fn compact(mut self) -> Self {
+        self.spec.compact();
+        self
+    }
+}
+
 impl ImportedProvider {
     pub(crate) fn new(import: Import, source: &ApiDocument, options: ImportOptions) -> Self {
         let tools = import.tools.into_iter();
         let tools = tools
             .map(|tool| StoredTool { operation: tool.operation, spec: tool.spec, flagged: false })
+            .map(StoredTool::compact)
             .collect();
         Self {
             url: source.url.clone(),
@@ -142,19 +151,16 @@ impl ImportedProvider {
         Some(Self::deserialize(body).map_err(|error| damaged(&document.id, &error)))
     }
 
-    /// The same without a copy. Schemas are most of what is kept; they are moved,
-    /// because reading one from a value builds it anew.
+    /// The same without a copy.
     pub(crate) fn take(mut document: Document) -> Option<Result<Self, Error>> {
-        let mut body = document.body.get_mut(KEY)?.take();
-        let tools = body.get_mut("tools").and_then(Value::as_array_mut);
-        let schemas: Vec<Schemas> = tools.into_iter().flatten().map(Schemas::take).collect();
-        let kept = serde_json::from_value(body).map(|mut kept: Self| {
-            for (tool, schemas) in kept.tools.iter_mut().zip(schemas) {
-                schemas.put_back(&mut tool.spec);
-            }
-            kept
-        });
-        Some(kept.map_err(|error| damaged(&document.id, &error)))
+        let body = document.body.get_mut(KEY)?.take();
+        Some(serde_json::from_value(body).map_err(|error| damaged(&document.id, &error)))
+    }
+
+    /// The same from the text of a document's body: most of what is kept are schemas,
+    /// which are made once.
+    pub(crate) fn of_text(name: &str, body: &str) -> Option<Result<Self, Error>> {
+        import_of(name, body).transpose()
     }
 
     pub(crate) fn to_put(&self, tenant: &TenantId, name: &str) -> Result<Put, Error> {
@@ -168,7 +174,7 @@ impl ImportedProvider {
             if tool.flagged && spec.approval != Some(Approval::Deny) {
                 spec.approval = Some(Approval::Ask);
             }
-            // The importer checked it before it was kept.
+            // The importer checked it before it was kept, without spare capacity.
             Definition::checked(spec)
         });
         Parsed { tools: tools.collect(), providers: vec![self.provider], ..Parsed::default() }
@@ -222,25 +228,60 @@ impl ImportedProvider {
     }
 }
 
-/// The schemas of a kept tool, while the rest of it is read.
-struct Schemas {
-    input: Option<Value>,
-    output: Option<Value>,
+/// What lists show of an imported provider. Its tools are counted and named: their
+/// schemas, megabytes for a large API, are skipped.
+#[derive(Deserialize)]
+pub(crate) struct ImportSummary {
+    #[serde(default)]
+    pub(crate) url: Option<String>,
+    pub(crate) imported_at: Timestamp,
+    provider: Named,
+    tools: Vec<ToolSummary>,
 }
 
-impl Schemas {
-    /// Leaves null in their places, which both may be.
-    fn take(tool: &mut Value) -> Self {
-        let mut taken = |key| tool.get_mut("spec")?.get_mut(key).map(Value::take);
-        Self { input: taken("input"), output: taken("output").filter(|schema| !schema.is_null()) }
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct ToolSummary {
+    spec: Named,
+    #[serde(default)]
+    flagged: bool,
+}
+
+impl ImportSummary {
+    /// From the text of a document's body, where it is that of an import.
+    pub(crate) fn of_text(name: &str, body: &str) -> Option<Result<Self, Error>> {
+        import_of(name, body).transpose()
     }
 
-    fn put_back(self, spec: &mut ToolSpec) {
-        if let Some(input) = self.input {
-            spec.input = input;
-        }
-        spec.output = self.output;
+    pub(crate) fn name(&self) -> &str {
+        &self.provider.name
     }
+
+    /// The names of its tools.
+    pub(crate) fn tools(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.tools.iter().map(|tool| tool.spec.name.as_str())
+    }
+
+    /// The names of the tools that changed.
+    pub(crate) fn flagged(&self) -> Vec<&str> {
+        let flagged = self.tools.iter().filter(|tool| tool.flagged);
+        flagged.map(|tool| tool.spec.name.as_str()).collect()
+    }
+}
+
+/// What a document's body says of an import, as much as `T` takes of it.
+fn import_of<T: DeserializeOwned>(name: &str, body: &str) -> Result<Option<T>, Error> {
+    #[derive(Deserialize)]
+    struct Body<T> {
+        #[serde(default = "Option::default")]
+        import: Option<T>,
+    }
+    let body: Body<T> = serde_json::from_str(body).map_err(|error| damaged(name, &error))?;
+    Ok(body.import)
 }
 
 fn damaged(name: &str, error: &serde_json::Error) -> Error {
@@ -356,11 +397,36 @@ mod tests {
         let taken = ImportedProvider::take(document.clone()).unwrap().unwrap();
         let text = |kept: &ImportedProvider| serde_json::to_string(kept).unwrap();
         assert_eq!(text(&taken), text(&read));
+        let body = document.body.to_string();
+        let of_text = ImportedProvider::of_text("pets", &body).unwrap().unwrap();
+        assert_eq!(text(&of_text), text(&read));
+        assert!(ImportedProvider::of_text("pets", r#"{"definition": "name: pets"}"#).is_none());
         assert_eq!(taken.tools[0].spec.output, Some(json!({"type": "array"})));
 
         let mut damaged = document;
         damaged.body[KEY]["tools"][1]["spec"]["name"] = json!(7);
         let why = ImportedProvider::take(damaged).unwrap().unwrap_err();
         assert!(why.message().contains("the provider `pets` is damaged"), "{why}");
+    }
+
+    #[test]
+    fn a_list_skips_the_schemas_of_tools() {
+        // Nothing of a tool but its name and its state could be read here.
+        let body = json!({KEY: {
+            "imported_at": "2026-01-01T00:00:00Z",
+            "url": "https://pets.example/openapi.json",
+            "provider": {"name": "pets", "credentials": 7},
+            "tools": [
+                {"operation": 7, "spec": {"name": "add", "input": [[[7]]], "entry": false}},
+                {"operation": 7, "spec": {"name": "list", "kind": {}}, "flagged": true},
+            ],
+        }});
+        let body = body.to_string();
+        assert!(ImportedProvider::of_text("pets", &body).unwrap().is_err());
+        let summary = ImportSummary::of_text("pets", &body).unwrap().unwrap();
+        assert_eq!(summary.name(), "pets");
+        assert_eq!(summary.tools().collect::<Vec<_>>(), ["add", "list"]);
+        assert_eq!(summary.flagged(), ["list"]);
+        assert!(ImportSummary::of_text("pets", "{}").is_none());
     }
 }

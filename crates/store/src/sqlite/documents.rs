@@ -98,6 +98,17 @@ impl Documents for SqliteDocuments {
         Box::pin(self.readers.ask("read a document", Some(tenant), question))
     }
 
+    fn body_text<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, Error>> {
+        let (own, id) = (tenant.clone(), id.to_owned());
+        let question = move |db: &_| read::body_text(db, space, &own, &id);
+        Box::pin(self.readers.ask("read a document", Some(tenant), question))
+    }
+
     fn find<'a>(
         &'a self,
         space: &'static str,

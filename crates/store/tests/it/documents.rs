@@ -112,6 +112,9 @@ async fn a_document_comes_back_as_it_was(place: &Place) {
     assert_eq!((found.alias.as_deref(), found.version), (Some("hash"), 1));
     assert_eq!((&found.body, found.expires_at), (&body, Some(end)));
     assert_eq!(found.body.to_string(), body.to_string(), "keys stay in their order");
+    let text = other.body_text(SPACE, &tenant(), "k-1").await.unwrap().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap().to_string(), body.to_string());
+    assert_eq!(other.body_text(SPACE, &tenant(), "k-2").await.unwrap(), None);
     assert!(found.updated_at >= before && found.updated_at <= Timestamp::now());
     assert_eq!(other.find(SPACE, "hash").await.unwrap(), Some(found.clone()));
     assert_eq!(other.list(SPACE, &tenant(), None, 9).await.unwrap(), std::slice::from_ref(&found));

@@ -497,6 +497,21 @@ fn a_list_of_nothing_but_faults_is_wrong_and_so_is_an_unknown_key_in_our_own_for
     assert!(faults(&list.to_string()).contains("`sse` of 2024"));
     let own = "name: p\nmcp: {command: npx, trust: true}\n";
     assert!(faults(own).contains("unknown key `trust` in a server"));
+    for (url, wanted) in [
+        (
+            "mcp.example.com/mcp",
+            "2:12: the address `mcp.example.com/mcp` of a server does not begin",
+        ),
+        ("mcp.example.com/mcp", "write `https://mcp.example.com/mcp`"),
+        ("ftp://example.com", "2:12: the address `ftp://example.com` of a server does not begin"),
+    ] {
+        let own = faults(&format!("name: p\nmcp: {{url: '{url}'}}\n"));
+        assert!(own.contains(wanted), "{own}");
+    }
+    for url in ["HTTPS://example.com", "http://localhost:1", "${BASE}/mcp"] {
+        let own = format!("name: p\nmcp: {{url: '{url}'}}\n");
+        assert!(parse_all("p.yaml", &own, &DefinitionLimits::default()).is_ok(), "{url}");
+    }
     let own = "name: p\nmcp: {command: npx, protocol: old}\n";
     assert!(faults(own).contains("unknown protocol `old`"));
 }

@@ -307,6 +307,48 @@ async fn a_nested_message_of_an_error_is_told() {
     }
 }
 
+#[test]
+fn an_error_in_place_of_a_message_is_no_message() {
+    use TurnFormat::{Anthropic, Gemini, OpenAi, Responses};
+    let wrapped = json!({"message": "{\"error\": {\"message\": \"quota is used up\"}}"});
+    for (format, answer) in [
+        (OpenAi, json!({"error": wrapped})),
+        (OpenAi, json!({"error": "quota is used up", "choices": []})),
+        (
+            Responses,
+            json!({"object": "response", "status": "failed", "output": [], "error": wrapped}),
+        ),
+        (Anthropic, json!({"type": "error", "error": {"message": "quota is used up"}})),
+        (Gemini, json!({"error": {"code": 429, "message": "quota is used up"}})),
+    ] {
+        for read in [Turn::read(answer.clone()), Turn::read_as(format, answer.clone())] {
+            let error = read.unwrap_err();
+            assert!(error.message().contains("quota is used up"), "{answer}: {error}");
+        }
+    }
+    // What is no message is none, whatever the format is said to be.
+    for answer in
+        [json!({"detail": [{"msg": "field required"}]}), json!({}), json!({"choices": []})]
+    {
+        assert!(Turn::read_as(OpenAi, answer.clone()).is_err(), "{answer}");
+    }
+    // A message that says that it had an error before is one.
+    let said =
+        json!({"error": null, "choices": [{"message": {"role": "assistant", "content": "a"}}]});
+    assert_eq!(Turn::read(said).unwrap().message()["content"], "a");
+}
+
+#[test]
+fn parts_whose_call_is_no_object_are_no_calls() {
+    let call = json!({"functionCall": {"name": "get_thing", "args": {}}});
+    let parts = json!([{"functionCall": null}, {"functionCall": []}, {"function_call": "x"}, call,
+        {"text": "a", "functionCall": null}]);
+    let turn = Turn::read(json!({"candidates": [{"content": {"parts": parts}}]})).unwrap();
+    assert_eq!(turn.calls().len(), 1);
+    assert_eq!(turn.message()["parts"], json!([call, {"text": "a", "functionCall": null}]));
+    assert!(turn.is_mended());
+}
+
 #[tokio::test]
 async fn half_a_surrogate_pair_does_not_end_a_turn() {
     let log = Log::default();

@@ -78,6 +78,25 @@ async fn odd_lists_are_bounded_and_told_and_their_good_tools_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn tools_whose_names_no_tool_can_have_are_told() {
+    let notebook: Arc<dyn Notebook> = Arc::new(MemoryNotebook::default());
+    let played = server("odd+misnamed");
+    let rig = Rig::with(&[("s", played.clone())], Arc::clone(&notebook)).await;
+    assert_eq!(rig.servers.listed(LONG).await.len(), 0);
+    assert_eq!(rig.echo("s", "fine").await, "fine");
+    let odd = rig.servers.get_for(&TenantId::default(), "s").unwrap().odd();
+    assert!(odd[0].contains("a tool is left out") && odd[0].contains("two words"), "{odd:?}");
+    assert_eq!(odd.len(), 11, "{odd:?}");
+    assert_eq!(odd[10], "13 more tools are left out");
+    // Also where the list is remembered.
+    drop(rig);
+    let rig = Rig::with(&[("s", played)], notebook).await;
+    assert_eq!(rig.servers.listed(LONG).await.len(), 0);
+    let own = rig.servers.get_for(&TenantId::default(), "s").unwrap();
+    assert_eq!((own.state(), own.odd()), (State::Idle, odd));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_list_is_an_error_with_a_pause_that_doubles() {
     let notebook = Arc::new(MemoryNotebook::default());
     let rig = Rig::with(&[("s", server("odd+no-list"))], notebook).await;
@@ -141,6 +160,28 @@ async fn a_server_of_the_newer_era_alone_works_whatever_it_does_when_asked_for_t
     let rig = Rig::new(&named).await;
     for name in ["a", "b"] {
         assert_eq!(rig.echo(name, "new").await, "new");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_remembered_servers_waits_for_none_of_them() {
+    let notebook: Arc<dyn Notebook> = Arc::new(MemoryNotebook::default());
+    let servers: Vec<(String, serde_json::Value)> =
+        (0..33).map(|number| (format!("s{number}"), server("old"))).collect();
+    let note = json!({"listed": true, "tools": [{"name": "echo", "inputSchema": {}}],
+        "reached": json!([servers[0].1["command"], servers[0].1["args"]]).to_string()});
+    for (name, _) in &servers {
+        notebook.write(None, name, serde_json::from_value(note.clone()).unwrap()).await.unwrap();
+    }
+    let named: Vec<_> = servers.iter().map(|(name, own)| (name.as_str(), own.clone())).collect();
+    let rig = Rig::with(&named, notebook).await;
+    let begin = std::time::Instant::now();
+    assert_eq!(rig.servers.listed(LONG).await.len(), 0);
+    assert!(begin.elapsed() < Duration::from_millis(500), "{:?}", begin.elapsed());
+    for (name, _) in &servers {
+        let own = rig.servers.get_for(&TenantId::default(), name).unwrap();
+        assert_eq!(own.state(), State::Idle);
+        assert!(rig.engine.registry().get(&format!("{name}/echo")).is_some());
     }
 }
 

@@ -135,6 +135,12 @@ impl Stage<'_> {
             let other = json!({"description": "Has no name."});
             return answer(id, json!({"tools": [other, {"name": 5}, "x", {"name": ""}, echo]}));
         }
+        if self.is("misnamed") {
+            let others = ["two words".to_owned(), "long".repeat(100), "a\u{7}b".to_owned()];
+            let more = (0..20).map(|number| format!("no {number}"));
+            let tools = others.into_iter().chain(more).map(tool).chain([echo]);
+            return answer(id, json!({"tools": tools.collect::<Vec<_>>()}));
+        }
         if self.is("many") {
             let more = (0..3_000).map(|number| tool(format!("t{number}")));
             let tools: Vec<Value> = std::iter::once(echo).chain(more).collect();

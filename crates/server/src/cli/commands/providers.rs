@@ -20,7 +20,7 @@ use crate::installation::{Installation, block_on};
 use crate::mcp::StoredNotebook;
 use crate::settings::Settings;
 use crate::state::audit::Audit;
-use crate::state::imports::{self, ApiDocument, ImportedProvider, SPACE};
+use crate::state::imports::{self, ApiDocument, ImportSummary, ImportedProvider, SPACE};
 use crate::wiring;
 
 /// How often a change is tried where others change the same provider.
@@ -366,21 +366,31 @@ impl ProviderCommands<'_> {
     /// The names that the tools of a provider cannot have.
     async fn taken(&self, provider: &str) -> Result<HashSet<String>, Failure> {
         let mut taken = self.taken.clone();
-        for document in self.documents.of_tenant(SPACE, &self.tenant, "").await? {
-            if document.id != provider
-                && let Some(kept) = ImportedProvider::read(&document).transpose()?
-            {
-                taken.extend(kept.names().into_values());
+        for (name, kept) in self.imported().await? {
+            if name != provider {
+                taken.extend(kept.tools().map(str::to_owned));
             }
         }
         Ok(taken)
     }
 
-    async fn list(&self) -> Result<(), Failure> {
+    /// The imported providers of the tenant.
+    async fn imported(&self) -> Result<Vec<(String, ImportSummary)>, Failure> {
         let mut all = Vec::new();
-        for document in self.documents.of_tenant(SPACE, &self.tenant, "").await? {
-            all.extend(ImportedProvider::read(&document).transpose()?);
+        for (tenant, name) in self.documents.names(SPACE).await? {
+            if tenant == self.tenant
+                && let Some(body) = self.documents.body_text(SPACE, &tenant, &name).await?
+                && let Some(kept) = ImportSummary::of_text(&name, &body).transpose()?
+            {
+                all.push((name, kept));
+            }
         }
+        Ok(all)
+    }
+
+    async fn list(&self) -> Result<(), Failure> {
+        let all: Vec<ImportSummary> =
+            self.imported().await?.into_iter().map(|(_, kept)| kept).collect();
         show::list(&all, &wiring::providers(self.settings), self.screen)
     }
 

@@ -7,9 +7,10 @@ mod example;
 use std::sync::Arc;
 
 use clap::Args;
-use serde_json::{Value, json};
-use windlass::definition::{Format, export};
-use windlass::{Engine, Lang, Tool};
+use serde::Serialize;
+use serde_json::Value;
+use windlass::definition::{Format, declarations, export};
+use windlass::{Engine, Lang, Tool, ToolSpec};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
@@ -78,7 +79,7 @@ fn show(args: &ToolsArgs, engine: &Engine, lang: Lang, screen: Screen) -> Result
         match args.format {
             // One declaration, not a list of one.
             Some(format) => screen.document(&export([&*tool], format, lang)[0])?,
-            None if screen.json => screen.document(&full(&tool)?)?,
+            None if screen.json => screen.document(&FullTool::of(&tool))?,
             None => detail::show(&tool, lang, screen)?,
         }
         return Ok(Exit::Success);
@@ -87,14 +88,13 @@ fn show(args: &ToolsArgs, engine: &Engine, lang: Lang, screen: Screen) -> Result
         // A model is shown only what it may call.
         let mut tools = engine.active_tools(None);
         tools.retain(|tool| args.admits(tool));
-        screen.document(&export(tools.iter().map(|tool| &**tool), format, lang))?;
+        screen.documents(declarations(tools.iter().map(|tool| &**tool), format, lang))?;
         return Ok(Exit::Success);
     }
     let mut tools = engine.registry().list();
     tools.retain(|tool| args.admits(tool));
     if screen.json {
-        let all = tools.iter().map(|tool| full(tool)).collect::<Result<Vec<_>, _>>()?;
-        screen.document(&all)?;
+        screen.documents(tools.iter().map(|tool| FullTool::of(tool)))?;
     } else {
         list(&tools, lang, screen)?;
     }
@@ -149,13 +149,18 @@ fn contains(tool: &Tool, text: &str) -> bool {
 }
 
 /// Everything about a tool, for programs.
-fn full(tool: &Tool) -> Result<Value, Failure> {
-    let unprintable =
-        |error| Failure::new(Exit::Failed, format!("`{}` has no JSON form: {error}", tool.name()));
-    let mut value = serde_json::to_value(tool.spec()).map_err(unprintable)?;
-    value["source"] = json!(tool.source());
-    value["model_schema"] = tool.model_schema().clone();
-    Ok(value)
+#[derive(Serialize)]
+struct FullTool<'t> {
+    #[serde(flatten)]
+    spec: &'t ToolSpec,
+    source: &'t str,
+    model_schema: &'t Value,
+}
+
+impl<'t> FullTool<'t> {
+    fn of(tool: &'t Tool) -> Self {
+        Self { spec: tool.spec(), source: tool.source(), model_schema: tool.model_schema() }
+    }
 }
 
 fn unknown(engine: &Engine, name: &str) -> Failure {

@@ -235,6 +235,15 @@ impl Documents for CheckedDocuments {
         self.inner.get(space, tenant, id)
     }
 
+    fn body_text<'a>(
+        &'a self,
+        space: &'static str,
+        tenant: &'a TenantId,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, Error>> {
+        self.inner.body_text(space, tenant, id)
+    }
+
     fn find<'a>(
         &'a self,
         space: &'static str,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rusqlite::Error::FromSqlConversionFailure;
 use rusqlite::types::Type;
-use rusqlite::{Connection, Params, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde_json::Value;
 use windlass::TenantId;
 
@@ -11,6 +11,9 @@ use crate::documents::{Document, SpaceSize};
 
 const SELECT: &str =
     "SELECT tenant, id, alias, version, updated_us, expires_us, body, owner FROM documents";
+/// Those that have not expired, and the one with an id.
+const ALIVE: &str = "(expires_us IS NULL OR expires_us > ?1)";
+const ONE: &str = "space = ?2 AND tenant = ?3 AND id = ?4";
 
 pub(super) fn get(
     db: &Connection,
@@ -18,8 +21,19 @@ pub(super) fn get(
     tenant: &TenantId,
     id: &str,
 ) -> rusqlite::Result<Option<Document>> {
-    let which = "space = ?2 AND tenant = ?3 AND id = ?4";
-    Ok(read(db, which, params![now(), space, tenant.as_str(), id])?.pop())
+    Ok(read(db, ONE, params![now(), space, tenant.as_str(), id])?.pop())
+}
+
+pub(super) fn body_text(
+    db: &Connection,
+    space: &str,
+    tenant: &TenantId,
+    id: &str,
+) -> rusqlite::Result<Option<String>> {
+    let sql = format!("SELECT body FROM documents WHERE {ALIVE} AND {ONE}");
+    let mut statement = db.prepare_cached(&sql)?;
+    let values = params![now(), space, tenant.as_str(), id];
+    statement.query_row(values, |row| row.get(0)).optional()
 }
 
 pub(super) fn find(
@@ -103,7 +117,7 @@ pub(super) fn names(db: &Connection, space: &str) -> rusqlite::Result<Vec<(Tenan
 }
 
 fn read(db: &Connection, which: &str, values: impl Params) -> rusqlite::Result<Vec<Document>> {
-    let sql = format!("{SELECT} WHERE (expires_us IS NULL OR expires_us > ?1) AND {which}");
+    let sql = format!("{SELECT} WHERE {ALIVE} AND {which}");
     let mut statement = db.prepare_cached(&sql)?;
     statement.query_map(values, document)?.collect()
 }

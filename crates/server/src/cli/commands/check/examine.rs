@@ -27,7 +27,7 @@ pub(super) fn examine(
     screen: &Screen,
 ) -> Result<CheckReport, Failure> {
     let mut report = CheckReport::default();
-    let mut names = AgentToolNames::new(settings, screen);
+    let mut names = AgentToolNames::default();
     let engine = Engine::builder().build()?;
     // Whether a definition can run does not depend on what it may reach.
     let kinds = Kinds::new(&OutboundSettings::default(), &settings.models);
@@ -77,7 +77,7 @@ pub(super) fn examine(
             }
         }
     }
-    report.findings.extend(names.unknown());
+    report.findings.extend(names.unknown(settings, screen));
     Ok(report)
 }
 

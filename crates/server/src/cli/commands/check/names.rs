@@ -6,16 +6,18 @@
 use std::collections::HashSet;
 
 use windlass::definition::{Definition, ProviderSpec};
-use windlass::{Kind, ToolName};
+use windlass::{Engine, Kind, ToolName};
 
 use super::Finding;
 use super::examine::LocatedDefinition;
+use crate::cli::exit::Failure;
 use crate::cli::output::Screen;
 use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::wiring;
 
 /// Names that are known, and those that agents ask for.
+#[derive(Default)]
 pub(super) struct AgentToolNames {
     known: HashSet<String>,
     /// Servers whose tools are not known before they are asked.
@@ -24,21 +26,6 @@ pub(super) struct AgentToolNames {
 }
 
 impl AgentToolNames {
-    /// The names of what the project has already.
-    pub(super) fn new(settings: &Settings, screen: &Screen) -> Self {
-        // What is wrong with the project's own definitions is told by the check
-        // itself, with its place.
-        let quiet = Screen { quiet: true, ..*screen };
-        let installation = Installation::to_look_at(settings, quiet);
-        let engine = block_on(installation.catalogue());
-        let tools = engine.map(|engine| engine.registry().list()).unwrap_or_default();
-        let known = crate::state::imports::names_of(&tools);
-        let providers = wiring::providers(settings);
-        let mut names = Self { known, servers: Vec::new(), asked: Vec::new() };
-        names.add_servers(providers.values());
-        names
-    }
-
     /// Tools that are defined.
     pub(super) fn add(&mut self, tools: &[Definition]) {
         let both = |tool: &Definition| [tool.spec.name.to_string(), tool.spec.name.wire()];
@@ -70,19 +57,26 @@ impl AgentToolNames {
     }
 
     /// What agents name and nobody defines.
-    pub(super) fn unknown(self) -> Vec<Finding> {
-        let Self { known, servers, asked } = self;
-        let of_server = |name: &str| {
-            servers.iter().any(|server| {
-                name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with(['/', '_']))
-            })
-        };
-        let wire = |name: &str| ToolName::new(name).map(|name| name.wire()).unwrap_or_default();
+    pub(super) fn unknown(mut self, settings: &Settings, screen: &Screen) -> Vec<Finding> {
+        let mut asked = std::mem::take(&mut self.asked);
+        asked.retain(|(name, _)| !self.has(name));
+        if !asked.is_empty() {
+            // What is wrong with the project's own definitions is told by the check
+            // itself, with its place.
+            let quiet = Screen { quiet: true, ..*screen };
+            let project = Installation::to_look_at(settings, quiet);
+            self.add_servers(wiring::providers(settings).values());
+            self.add_engine(project.defined());
+            asked.retain(|(name, _)| !self.has(name));
+            // Imports may have thousands of tools: they are read only for the rest.
+            if !asked.is_empty() {
+                self.add_engine(block_on(project.catalogue()));
+                asked.retain(|(name, _)| !self.has(name));
+            }
+        }
+        let known = self.known;
         asked
             .into_iter()
-            .filter(|(name, _)| {
-                !known.contains(name) && !known.contains(&wire(name)) && !of_server(name)
-            })
             .map(|(name, finding)| {
                 let near = known
                     .iter()
@@ -96,5 +90,21 @@ impl AgentToolNames {
                 Finding { hint: Some(hint), ..finding }
             })
             .collect()
+    }
+
+    /// Whether a tool of this name is known, or may be one of a server.
+    fn has(&self, name: &str) -> bool {
+        let of_server = |server: &String| {
+            name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with(['/', '_']))
+        };
+        let wire = || ToolName::new(name).map(|name| name.wire()).unwrap_or_default();
+        self.known.contains(name)
+            || self.known.contains(&wire())
+            || self.servers.iter().any(of_server)
+    }
+
+    fn add_engine(&mut self, engine: Result<Engine, Failure>) {
+        let tools = engine.map(|engine| engine.registry().list()).unwrap_or_default();
+        self.known.extend(crate::state::imports::names_of(&tools));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass::Lang;
 use windlass::definition::ProviderSpec;
@@ -10,7 +11,7 @@ use windlass_executors::rest::Import;
 
 use crate::cli::exit::Failure;
 use crate::cli::output::{Grid, Screen, cell, count, local_time, strong};
-use crate::state::imports::{self, ImportDiff, ImportedProvider};
+use crate::state::imports::{self, ImportDiff, ImportSummary, ImportedProvider};
 
 /// How many warnings are printed for people; `--json` has all.
 const SHOWN: usize = 20;
@@ -60,12 +61,15 @@ pub(super) fn import(import: &Import, verb: &str, screen: Screen) -> Result<(), 
 
 /// All providers: imported ones, and those that definitions describe.
 pub(super) fn list(
-    kept: &[ImportedProvider],
+    kept: &[ImportSummary],
     defined: &BTreeMap<String, ProviderSpec>,
     screen: Screen,
 ) -> Result<(), Failure> {
     if screen.json {
-        let imported = kept.iter().map(summary);
+        let imported = kept.iter().map(|one| {
+            let changed: Vec<&str> = one.flagged();
+            summary(one.name(), one.imported_at, &one.url, one.tools().len(), &changed)
+        });
         let defined =
             defined.values().map(|provider| json!({"name": provider.name, "imported": false}));
         screen.document(&imported.chain(defined).collect::<Vec<_>>())?;
@@ -78,8 +82,8 @@ pub(super) fn list(
     let mut table = Grid::new(&["!NAME", "!TOOLS", "!CHANGED", "!IMPORTED", "FROM"]).one_line();
     for one in kept {
         table.row([
-            strong(&one.provider.name),
-            cell(one.tools.len().to_string()),
+            strong(one.name()),
+            cell(one.tools().len().to_string()),
             cell(one.flagged().len().to_string()),
             cell(local_time(one.imported_at)),
             cell(one.url.as_deref().unwrap_or("a file")),
@@ -102,7 +106,10 @@ pub(super) fn list(
 /// One provider.
 pub(super) fn one(kept: &ImportedProvider, screen: Screen) -> Result<(), Failure> {
     if screen.json {
-        let mut shown = summary(kept);
+        let (flagged, count) = (kept.flagged(), kept.tools.len());
+        let changed: Vec<&str> = flagged.iter().map(String::as_str).collect();
+        let name = &kept.provider.name;
+        let mut shown = summary(name, kept.imported_at, &kept.url, count, &changed);
         shown["options"] = json!(kept.options);
         shown["credentials_schema"] = json!(kept.provider.credentials);
         let tools = kept.tools.iter().map(|tool| {
@@ -180,14 +187,20 @@ fn difference(part: &ChangedPart) -> Vec<String> {
     gone.chain(added).collect()
 }
 
-fn summary(kept: &ImportedProvider) -> serde_json::Value {
+fn summary(
+    name: &str,
+    imported_at: Timestamp,
+    url: &Option<String>,
+    tool_count: usize,
+    changed: &[&str],
+) -> Value {
     json!({
-        "name": kept.provider.name,
+        "name": name,
         "imported": true,
-        "imported_at": kept.imported_at,
-        "url": kept.url,
-        "tool_count": kept.tools.len(),
-        "changed": kept.flagged(),
+        "imported_at": imported_at,
+        "url": url,
+        "tool_count": tool_count,
+        "changed": changed,
     })
 }
 
