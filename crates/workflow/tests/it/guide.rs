@@ -49,9 +49,8 @@ fn engine(done: &Done) -> (Engine, Runs) {
 async fn the_support_desk_of_the_guide_refunds_and_asks() {
     let done = Done::default();
     let (engine, runs) = engine(&done);
-    let call = |refund: &str| {
-        engine.call(CallRequest::new("answer_ticket", json!({"ticket_id": refund})))
-    };
+    let call =
+        |refund: &str| engine.call(CallRequest::new("answer_ticket", json!({"ticket_id": refund})));
     let answer = "Sorry.\n- a\n- b";
     assert_eq!(House::value(&call("0").await), json!({"answer": answer, "refund": null}));
     assert_eq!(House::value(&call("100").await), json!({"answer": answer, "refund": "r1"}));
