@@ -368,6 +368,12 @@ impl Engine {
         self.0.shared.journal.bus.subscribe()
     }
 
+    /// Subscribes to the events that a tenant may see, from now on. However many
+    /// events others have, the subscriber does not fall behind by them.
+    pub fn events_of(&self, tenant: &TenantId) -> Subscription {
+        self.0.shared.journal.bus.subscribe_of(tenant)
+    }
+
     /// Registers a callback for events from now on; it runs on a thread of its
     /// own.
     pub fn subscribe(&self, callback: impl FnMut(&Event) + Send + 'static) -> Result<(), Error> {

@@ -125,7 +125,7 @@ async fn run(
     app.refuse_while_draining()?;
     let batch = body.read(&who, app.trace(&headers).as_ref())?;
     if wants_events(&headers) {
-        return Ok(stream::batch(&app, batch));
+        return Ok(stream::batch(&app, who.tenant, batch));
     }
     let id = batch.id();
     let results = app.engine.call_batch(batch).await;

@@ -109,7 +109,7 @@ async fn run(
         request = request.trace(trace);
     }
     if wishes.way == ResponseMode::Events {
-        return Ok(stream::call(&app, request));
+        return Ok(stream::call(&app, who.tenant, request));
     }
     if let Some((kept, grace)) = later {
         return Box::pin(background::begin(&app, who, request, kept, grace)).await;

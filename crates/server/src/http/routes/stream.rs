@@ -12,7 +12,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
-use windlass::{Batch, BatchId, CallId, CallRequest, CallResult, Event, EventBody, EventSubject};
+use windlass::{
+    Batch, BatchId, CallId, CallRequest, CallResult, Event, EventBody, EventSubject, TenantId,
+};
 
 use super::view::content;
 use crate::http::app::App;
@@ -111,12 +113,12 @@ fn gap(missed: u64) -> Sent {
 
 /// Runs a call and tells its progress and its result. Whoever stops reading
 /// gives the call up, as with any other call.
-pub(crate) fn call(app: &Arc<App>, request: CallRequest) -> Response {
+pub(crate) fn call(app: &Arc<App>, tenant: TenantId, request: CallRequest) -> Response {
     let id = CallId::at(Timestamp::now());
     let (outlet, answer) = EventSink::open();
     let app = Arc::clone(app);
     app.tasks.clone().spawn(async move {
-        let mut events = app.engine.events();
+        let mut events = app.engine.events_of(&tenant);
         let mut call = std::pin::pin!(app.engine.call(request.id(id)));
         outlet.tell("started", &json!({"call_id": id}));
         let result = loop {
@@ -158,12 +160,12 @@ fn tell_progress(outlet: &EventSink, id: CallId, happened: &Event) {
 
 /// Runs a batch and tells what happens in the names of a front end, then all
 /// results in the order of the calls.
-pub(crate) fn batch(app: &Arc<App>, mut batch: Batch) -> Response {
+pub(crate) fn batch(app: &Arc<App>, tenant: TenantId, mut batch: Batch) -> Response {
     let (outlet, answer) = EventSink::open();
     let app = Arc::clone(app);
     app.tasks.clone().spawn(async move {
         let id = batch.id();
-        let mut events = app.engine.events();
+        let mut events = app.engine.events_of(&tenant);
         // Call ids are collected first: events of unknown calls are dropped.
         let mut own = batch.call_ids();
         let mut work = std::pin::pin!(app.engine.call_batch(batch));

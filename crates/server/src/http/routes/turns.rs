@@ -13,8 +13,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::{
-    BatchId, CallId, Caller, CallerType, Context, OpenTurn, ResultView, Subscription, Turn,
-    TurnAnswer, TurnFormat,
+    BatchId, CallId, Caller, CallerType, Context, OpenTurn, ResultView, Subscription, TenantId,
+    Turn, TurnAnswer, TurnFormat,
 };
 
 use super::calls::wants_events;
@@ -178,6 +178,7 @@ async fn run(
     let turn = turn.map_err(|error| {
         Problem::bad("the body is no message of a model").at("", error.message().to_owned())
     })?;
+    let tenant = who.tenant.clone();
     let context = app.traced(query.context(who)?, &headers);
     if !wants_events(&headers) {
         return Ok(view::ok(&show(&app.engine.turn(turn, context, app.lang).await, &app)));
@@ -185,7 +186,7 @@ async fn run(
     let (outlet, followed) = EventSink::open();
     app.tasks.clone().spawn(async move {
         let mut batch = turn.batch(context);
-        let mut told = TurnReporter::new(&app, outlet, batch.id());
+        let mut told = TurnReporter::new(&app, &tenant, outlet, batch.id());
         told.own = batch.call_ids();
         let Some(results) = told.until(app.engine.call_batch(batch)).await else { return };
         told.end(&turn.answer(results, app.lang), &app).await;
@@ -202,11 +203,12 @@ async fn follow(
 ) -> Result<Response, Problem> {
     app.refuse_while_draining()?;
     let format = query.format()?;
+    let tenant = who.tenant.clone();
     let context = app.traced(query.context(who)?, &headers);
     let (outlet, followed) = EventSink::open();
     app.tasks.clone().spawn(async move {
         let mut turn = app.engine.open_turn(format, context, app.lang);
-        let mut told = TurnReporter::new(&app, outlet, turn.batch_id());
+        let mut told = TurnReporter::new(&app, &tenant, outlet, turn.batch_id());
         if !told.read(body, &mut turn).await {
             return;
         }
@@ -225,9 +227,9 @@ struct TurnReporter {
 }
 
 impl TurnReporter {
-    fn new(app: &App, outlet: EventSink, batch: BatchId) -> Self {
+    fn new(app: &App, tenant: &TenantId, outlet: EventSink, batch: BatchId) -> Self {
         outlet.tell("batch", &json!({"batch_id": batch}));
-        Self { outlet, events: app.engine.events(), batch, own: Vec::new() }
+        Self { outlet, events: app.engine.events_of(tenant), batch, own: Vec::new() }
     }
 
     /// Tells the next event; true if nobody listens any more.

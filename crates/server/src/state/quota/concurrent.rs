@@ -98,6 +98,13 @@ impl TenantQuotas {
     }
 }
 
+impl QuotaPermit {
+    /// Whose it is.
+    pub(crate) fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+}
+
 impl Drop for QuotaPermit {
     fn drop(&mut self) {
         let mut live = self.quotas.live.lock();

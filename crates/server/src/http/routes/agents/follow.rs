@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use windlass::{
     Body, CallId, CallRequest, CallResult, ErrorKind, Event, EventBody, EventSubject, Kind,
+    TenantId,
 };
 use windlass_executors::agent::{History, Listener, RunEvent};
 
@@ -70,8 +71,7 @@ pub(in crate::http::routes) async fn answer(
     let (sender, receiver) = mpsc::channel(BEHIND);
     let app = Arc::clone(app);
     app.tasks.clone().spawn(async move {
-        let _permit = permit;
-        follow(&app, request, talk, (id, run), sender).await;
+        follow(&app, permit.tenant(), request, talk, (id, run), sender).await;
     });
     Ok(stream::answer(receiver))
 }
@@ -97,6 +97,7 @@ async fn work(
 
 async fn follow(
     app: &App,
+    tenant: &TenantId,
     request: CallRequest,
     talk: Option<(AgentConversation, History)>,
     (id, run): (CallId, Arc<str>),
@@ -105,7 +106,7 @@ async fn follow(
     let _ = sender.try_send(stream::event("run", &json!({"run_id": run, "call_id": id})));
     let waiting = Arc::<ReaderQueue>::default();
     let mut family = vec![id];
-    let mut events = app.engine.events();
+    let mut events = app.engine.events_of(tenant);
     let heard = Arc::clone(&waiting);
     let listener = Listener::new(move |happened| heard.hear(happened));
     let mut work = std::pin::pin!(work(app, request.object(listener), talk));
