@@ -17,6 +17,7 @@
 //!
 //! Expressions are those of `windlass-expr`; templates are Jinja.
 
+pub mod dify;
 pub mod graph;
 mod jinja;
 mod limits;

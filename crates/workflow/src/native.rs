@@ -52,11 +52,7 @@ pub(crate) fn read(
 ) -> Result<Plan, Error> {
     let config = &spec.entry.config;
     if config.contains_key("dify") {
-        return Err(Error::invalid_definition(vec![SettingFlaw {
-            key: "dify".into(),
-            message: "files of Dify cannot be run yet".to_owned(),
-            hint: "write the workflow with `steps`".to_owned(),
-        }]));
+        return crate::dify::read(spec, most, prompts);
     }
     let limits = match config.get("limits") {
         None => most.clone(),
@@ -94,7 +90,7 @@ pub(crate) fn read(
     }
 }
 
-fn read_limits(own: &Value, most: &RunLimits) -> Result<RunLimits, Error> {
+pub(crate) fn read_limits(own: &Value, most: &RunLimits) -> Result<RunLimits, Error> {
     let mut whole = serde_json::to_value(most).unwrap_or_default();
     if let (Value::Object(whole), Value::Object(own)) = (&mut whole, own) {
         whole.extend(own.clone());

@@ -23,6 +23,7 @@ mod writer;
 pub use at::At;
 pub(crate) use at::RUN_FACT;
 pub(crate) use drive::{Drive, DriveEnd, Driver};
+pub(crate) use frame::Acting;
 pub use frame::{Frame, StepValue};
 pub(crate) use memo::Memo;
 pub(crate) use writer::Writer;

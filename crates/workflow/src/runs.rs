@@ -45,6 +45,21 @@ impl Runs {
         Self { engine: engine.clone(), workflows: workflows.clone() }
     }
 
+    /// What of a file of Dify in a definition can run here, and what is missing, node by
+    /// node.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the file.
+    pub fn dry_run(
+        &self,
+        tenant: &TenantId,
+        definition: &Value,
+    ) -> Result<windlass_dify::dry_run::DryRun, Vec<windlass_dify::Fault>> {
+        let has_tool = |name: &str| self.engine.registry().get_for(tenant, name).is_some();
+        crate::dify::dry_run(definition, &has_tool, self.workflows.prompt_maker())
+    }
+
     /// A run, with the state of each place.
     pub async fn show(&self, tenant: &TenantId, run: &str) -> Result<Option<RunView>, Error> {
         let store = self.workflows.store();

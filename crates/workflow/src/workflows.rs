@@ -106,6 +106,11 @@ impl Workflows {
         Self(Arc::new(shared))
     }
 
+    /// What makes the tools of steps that ask a model.
+    pub(crate) fn prompt_maker(&self) -> Option<&PromptMaker> {
+        self.0.prompts.as_ref()
+    }
+
     /// Where the runs are kept.
     pub fn store(&self) -> &Arc<dyn RunStore> {
         &self.0.store

@@ -7,6 +7,7 @@
     reason = "a failure here should stop the run"
 )]
 
+mod dify;
 mod durable;
 mod dying;
 mod guide;
