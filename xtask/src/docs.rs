@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use serde_json::Value;
 use windlass::{ErrorKind, FilledBy, Lang, ToolSpec};
-use windlass_executors::{builtin, files, network, sql};
 
 use crate::requirements;
 use crate::run::{cargo, must, root};
@@ -78,19 +78,23 @@ fn tools() -> anyhow::Result<String> {
         "{NOTICE}# Built-in tools\n\nThey are defined by the same YAML that everybody writes, in the \
          folders `definitions` of `crates/executors`.\n"
     );
-    let mut specs: Vec<ToolSpec> = Vec::new();
-    let boxes = [builtin::DEFINITIONS, files::DEFINITIONS, network::DEFINITIONS, sql::DEFINITIONS];
-    for (file, text) in boxes.into_iter().flatten() {
-        let parsed = windlass::definition::parse(file, text)
-            .map_err(|errors| anyhow::anyhow!("{file}: {}", errors[0]))?;
-        specs.extend(parsed.into_iter().map(|definition| definition.spec));
-    }
-    specs.sort_by(|a, b| a.name.cmp(&b.name));
-    for spec in &specs {
+    for spec in &shipped()? {
         writeln!(page, "\n## {}\n\n{}\n", spec.name, spec.description.get(Lang::En).trim())?;
         parameters(&mut page, spec)?;
     }
     Ok(page)
+}
+
+/// The built-in tools of the program, by name.
+fn shipped() -> anyhow::Result<Vec<ToolSpec>> {
+    let all = windlass(&["tools", "--kind", "builtin", "--json"])?;
+    let all: Vec<serde_json::Map<String, Value>> = serde_json::from_str(&all)?;
+    let specs = all.into_iter().map(|mut tool| {
+        // What a specification does not have itself.
+        tool.retain(|name, _| name != "source" && name != "model_schema");
+        Ok(serde_json::from_value(Value::Object(tool))?)
+    });
+    specs.collect()
 }
 
 fn parameters(page: &mut String, spec: &ToolSpec) -> anyhow::Result<()> {
@@ -126,35 +130,56 @@ fn parameters(page: &mut String, spec: &ToolSpec) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The output of `windlass --help` and of every command's help.
+/// The help of the program, of its commands, and of those below them.
 fn command_line() -> anyhow::Result<String> {
     must(&mut cargo(&["build", "--quiet", "--profile", "test", "--package", "windlass-server"]))?;
-    let mut page = format!("{NOTICE}# The command line\n");
-    let main = help(&[])?;
-    write!(page, "\n## windlass\n\n```text\n{main}\n```\n")?;
-    let commands = main
-        .lines()
-        .skip_while(|line| !line.starts_with("Commands:"))
-        .skip(1)
-        .take_while(|line| !line.trim().is_empty())
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help");
-    for name in commands {
-        write!(page, "\n## windlass {name}\n\n```text\n{}\n```\n", help(&[name])?)?;
-    }
+    let mut page = format!(
+        "{NOTICE}# The command line\n\nEvery command also takes the global options of `windlass`.\n"
+    );
+    describe(&mut page, &[])?;
     Ok(page)
 }
 
-fn help(command: &[&str]) -> anyhow::Result<String> {
+fn describe(page: &mut String, command: &[&str]) -> anyhow::Result<()> {
     let text = windlass(&[command, &["--help"]].concat())?;
-    Ok(text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"))
+    let text = text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    let shown = if command.is_empty() { text.clone() } else { without_global_options(&text) };
+    let level = if command.len() > 1 { "###" } else { "##" };
+    let name = [&["windlass"], command].concat().join(" ");
+    write!(page, "\n{level} {name}\n\n```text\n{}\n```\n", shown.trim_end())?;
+    let listed = text.split_once("\nCommands:\n").map_or("", |(_, listed)| listed);
+    let names = listed
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help");
+    for name in names {
+        describe(page, &[command, &[name]].concat())?;
+    }
+    Ok(())
+}
+
+/// The help without the section that is the same for all commands.
+fn without_global_options(help: &str) -> String {
+    let mut is_global = false;
+    let mut kept: Vec<&str> = Vec::new();
+    for line in help.lines() {
+        let begins_section = !line.is_empty() && !line.starts_with(' ');
+        is_global = line == "Global options:" || (is_global && !begins_section);
+        if !is_global {
+            kept.push(line);
+        }
+    }
+    kept.join("\n")
 }
 
 /// The program's output with default settings.
 fn windlass(args: &[&str]) -> anyhow::Result<String> {
     let mut command =
         cargo(&["run", "--quiet", "--profile", "test", "--package", "windlass-server", "--"]);
+    // A folder without settings and tools in it or above it.
+    command.arg("--project").arg(root().join("docs"));
     command.args(args).env("NO_COLOR", "1").env("COLUMNS", "100");
     let names = std::env::vars_os().map(|(name, _)| name);
     for name in names.filter(|name| name.to_string_lossy().starts_with("WINDLASS_")) {
@@ -167,10 +192,8 @@ fn windlass(args: &[&str]) -> anyhow::Result<String> {
 
 /// Every setting, as `windlass config --json` explains it.
 fn settings() -> anyhow::Result<String> {
-    // A folder without a settings file in it or above it.
-    let empty = root().join("docs");
-    let printed = windlass(&["config", "--json", "--project", &empty.to_string_lossy()])?;
-    let document: serde_json::Value = serde_json::from_str(&printed)?;
+    let printed = windlass(&["config", "--json"])?;
+    let document: Value = serde_json::from_str(&printed)?;
     let mut page = format!(
         "{NOTICE}# Settings\n\nA flag wins over a variable of the environment, that over \
          `windlass.yaml`, and that over the default; `windlass config` shows what is in effect. A \
@@ -183,10 +206,10 @@ fn settings() -> anyhow::Result<String> {
     for setting in settings {
         let text = |key: &str| setting[key].as_str().unwrap_or_default().replace('|', "\\|");
         let default = match &setting["default"] {
-            serde_json::Value::Null => String::new(),
-            serde_json::Value::String(text) => format!("`{text}`"),
-            serde_json::Value::Array(items) if items.is_empty() => String::new(),
-            serde_json::Value::Object(pairs) if pairs.is_empty() => String::new(),
+            Value::Null => String::new(),
+            Value::String(text) => format!("`{text}`"),
+            Value::Array(items) if items.is_empty() => String::new(),
+            Value::Object(pairs) if pairs.is_empty() => String::new(),
             other => format!("`{other}`"),
         };
         let variables = setting["variables"].as_array().into_iter().flatten();

@@ -44,9 +44,9 @@ impl DocumentWriter {
         Self { path, line: Arc::new(line), turn: FairSlots::new(1) }
     }
 
-    /// Runs an operation of a tenant, or of the server itself, in a transaction on a blocking thread, and reports the change
-    /// once it is committed. Both are completed even if the caller is gone. `what`
-    /// finishes the sentence "cannot …".
+    /// Runs an operation of a tenant, or of the server itself, in a transaction on a
+    /// blocking thread, and reports the change once it is committed. Both are completed
+    /// even if the caller is gone. `what` finishes the sentence "cannot …".
     pub(super) async fn write<T: Send + 'static>(
         &self,
         what: &'static str,
