@@ -27,7 +27,6 @@ mod agent;
 mod check;
 mod export;
 mod folder;
-mod gemini;
 mod header;
 mod identity;
 mod json_schema;

@@ -162,4 +162,18 @@ pub mod __private {
         PlainReturn, ReturnValue, SerializeReturn, run_blocking, schema_of,
     };
     pub use {schemars, serde, serde_json};
+
+    /// Attempts of `#[tool(retry = ..)]`, checked when they are compiled.
+    ///
+    /// ```compile_fail
+    /// #[windlass::tool(retry = 101)]
+    /// fn far_too_often() {}
+    /// ```
+    pub const fn attempts(attempts: u32) -> u32 {
+        assert!(
+            attempts <= crate::RetryPolicy::MAX_ATTEMPTS,
+            "more than RetryPolicy::MAX_ATTEMPTS"
+        );
+        attempts
+    }
 }

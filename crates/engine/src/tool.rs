@@ -24,6 +24,7 @@ use serde_json::{Map, Value};
 
 use schema::{CacheGuard, Fill};
 pub(crate) use schema::{LazySchema, Schema, assumed};
+pub(crate) use spec::object_schema;
 pub use spec::{
     Approval, Behaviour, Category, Entry, Exposure, FilledBy, InputKind, Kind, Parameter, ToolSpec,
     empty_object_schema,

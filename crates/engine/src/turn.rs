@@ -41,6 +41,7 @@ pub use lenient::{lenient_json, replace_lone_surrogates};
 pub use open::OpenTurn;
 pub use reason::failure_reason;
 pub use sse::{SseDecoder, SseEvent, SseFields, SseReader};
+use streamed_calls::{StreamedCalls, WrittenCall};
 
 /// Message format of a model API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,14 +60,38 @@ impl TurnFormat {
     /// All formats.
     pub const ALL: [Self; 4] = [Self::Anthropic, Self::OpenAi, Self::Responses, Self::Gemini];
 
+    /// What is particular to it.
+    fn own(self) -> &'static dyn MessageFormat {
+        match self {
+            Self::Anthropic => &anthropic::Anthropic,
+            Self::OpenAi => &chat::ChatCompletions,
+            Self::Responses => &responses::Responses,
+            Self::Gemini => &gemini::Gemini,
+        }
+    }
+
     /// The name in requests and on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAi => "openai",
-            Self::Responses => "responses",
-            Self::Gemini => "gemini",
-        }
+        self.own().name()
+    }
+
+    /// Declares a tool as the API wants it.
+    pub(crate) fn declare(self, name: &str, description: &str, schema: &Value) -> Value {
+        self.own().declare(name, description, schema)
+    }
+
+    /// The format of a model, by its name: `claude-…` is Anthropic's.
+    pub fn of_model(name: &str) -> Option<Self> {
+        let is_own = |format: &Self| {
+            format.own().model_prefixes().iter().any(|prefix| name.starts_with(prefix))
+        };
+        Self::ALL.into_iter().find(is_own)
+    }
+
+    /// Detects the format by the first event of a stream. Those of Anthropic are the
+    /// least particular.
+    fn of_event(event: &Value) -> Option<Self> {
+        Self::ALL.into_iter().rev().find(|format| format.own().begins_with(event))
     }
 
     /// Detects the format of a message.
@@ -92,13 +117,55 @@ impl TurnFormat {
     }
 }
 
+/// What is particular to the messages of one API; each has a file.
+trait MessageFormat: Sync {
+    fn name(&self) -> &'static str;
+
+    /// How names of models begin that write it first of all.
+    fn model_prefixes(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The message as the conversation is to store it, and its calls.
+    fn read(&self, answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String>;
+
+    /// The messages that answer calls.
+    fn messages(&self, answers: &mut Answers<'_>, lang: Lang) -> Vec<Value>;
+
+    /// Whether a stream of the API may begin with this event.
+    fn begins_with(&self, event: &Value) -> bool;
+
+    /// An empty message, to be streamed.
+    fn stream(&self) -> Box<dyn MessageStream>;
+
+    /// Whether a stream marks the end of each call.
+    fn marks_ends(&self) -> bool {
+        true
+    }
+
+    /// Declares a tool.
+    fn declare(&self, name: &str, description: &str, schema: &Value) -> Value;
+}
+
+/// Calls with their results, in order.
+type Answers<'a> = dyn Iterator<Item = (&'a ModelCall, &'a CallResult)> + 'a;
+
+/// A message while it is streamed.
+trait MessageStream: Send + Sync {
+    /// Handles one event of the stream; returns whether it is the last.
+    fn hear(&mut self, event: &Value, slots: &mut StreamedCalls) -> Result<bool, String>;
+
+    /// The message so far as the conversation stores it.
+    fn message(&self, calls: Vec<WrittenCall>) -> Value;
+}
+
 impl FromStr for TurnFormat {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name));
         found.ok_or_else(|| {
-            format!("unknown format `{name}`; use anthropic, openai, responses or gemini")
+            format!("unknown format `{name}`; use {}", Self::ALL.map(Self::name).join(", "))
         })
     }
 }
@@ -210,13 +277,7 @@ impl Turn {
             return Err(unreadable(why));
         }
         let mut ids = Ids::default();
-        let read = match format {
-            TurnFormat::Anthropic => anthropic::read,
-            TurnFormat::OpenAi => chat::read,
-            TurnFormat::Responses => responses::read,
-            TurnFormat::Gemini => gemini::read,
-        };
-        let (message, calls) = read(answer, &mut ids).map_err(unreadable)?;
+        let (message, calls) = format.own().read(answer, &mut ids).map_err(unreadable)?;
         Ok(Self { format, calls, message, is_mended: ids.mended })
     }
 
@@ -280,13 +341,7 @@ fn messages(
     if calls.is_empty() {
         return Vec::new();
     }
-    let answers = || calls.iter().zip(results);
-    match format {
-        TurnFormat::Anthropic => anthropic::messages(answers(), lang),
-        TurnFormat::OpenAi => chat::messages(answers(), lang),
-        TurnFormat::Responses => responses::messages(answers(), lang),
-        TurnFormat::Gemini => gemini::messages(answers(), lang),
-    }
+    format.own().messages(&mut calls.iter().zip(results), lang)
 }
 
 /// Why there is no message, where an API has answered with an error in its place.

@@ -33,38 +33,15 @@ pub use listener::{Listener, RunEvent};
 pub use log::{MemoryLog, RunEntry, RunLog, Stop, taken_over};
 pub use spec::{AgentSpec, Budget};
 
-use crate::model::{Api, Endpoint, Model, ModelSettings, Models};
+use crate::model::{Api, Model, ModelSettings, Models};
 use extract::Extract;
 
-/// Provider definitions of the known model APIs: a file name and its YAML.
-pub const DEFINITIONS: &[(&str, &str)] = &[("models.yaml", include_str!("agent/providers.yaml"))];
-
-/// Provider definitions of the other configured model APIs, each with an API key of its
-/// own.
+/// Definitions of the providers of models, as file names and their text: the known ones
+/// and those of the settings, each with an API key of its own.
 pub fn provider_definitions(settings: &ModelSettings) -> Vec<(String, String)> {
-    let known = |name: &str| Api::ALL.into_iter().any(|api| api.provider() == name);
-    let set = settings.providers.iter().filter(|(name, _)| !known(name));
-    let definition = |(name, endpoint): (&String, &Endpoint)| {
-        let about = serde_json::json!({
-            "identity": {
-                "name": name, "author": "Windlass", "label": name, "tags": ["model"],
-                "description": {
-                    "en_US": format!("Models at {}, for agents.", endpoint.base_url),
-                    "zh_Hans": format!("供智能体使用的模型,位于 {}。", endpoint.base_url),
-                },
-            },
-            "credentials_schema": [{
-                "name": "api_key", "type": "secret-input", "required": false,
-                "label": {"en_US": "API key", "zh_Hans": "API 密钥"},
-                "help": {
-                    "en_US": "Agents ask their models with it. Without it, the environment's is used.",
-                    "zh_Hans": "智能体用它调用模型;未设置时使用环境变量中的密钥。",
-                },
-            }],
-        });
-        (format!("models/{name}.yaml"), about.to_string())
-    };
-    set.map(definition).collect()
+    let known = Api::ALL.into_iter().map(Api::provider_definition);
+    let set = settings.providers.iter().filter(|(name, _)| Api::of_provider(name).is_none());
+    known.chain(set.map(|(name, endpoint)| endpoint.provider_definition(name))).collect()
 }
 
 /// Prefix of the names of agents' tools.

@@ -10,11 +10,15 @@
 //! by the engine's own [`windlass::OpenTurn`]; this module adds the request body,
 //! retries, fallback models and prices.
 
+mod anthropic;
 mod api;
 mod body;
 mod chat;
 mod embedding;
+mod gemini;
+mod openai;
 mod price;
+mod provider;
 mod question;
 mod refusal;
 mod send;
@@ -38,8 +42,6 @@ pub use tally::{Finish, Tally, says_nothing, text_of};
 
 use crate::outbound::{Outbound, OutboundPolicy};
 
-/// The default fallback model for Anthropic's models.
-const FALLBACK: &str = "claude-haiku-4-20250514";
 /// Longer than any answer takes.
 const TOTAL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3600);
 /// More than any answer has.
@@ -220,7 +222,7 @@ impl Models {
     /// The configured endpoint of a provider, else the built-in one.
     fn endpoint(&self, provider: &str) -> Option<Endpoint> {
         let set = self.0.settings.providers.get(provider).cloned();
-        set.or_else(|| Api::ALL.into_iter().find(|api| api.provider() == provider)?.usual())
+        set.or_else(|| Api::of_provider(provider)?.usual())
     }
 
     /// The fallback for an overloaded model: the agent's own, else the configured one.
@@ -236,7 +238,7 @@ impl Models {
             return self.in_place_of(model, name);
         }
         // A fallback for all models applies only to those with the same API.
-        let usual = (model.api() == Api::Anthropic).then_some(FALLBACK);
+        let usual = model.api().own().fallback();
         let for_all = fallbacks.get("default").map(String::as_str);
         let other = |name: &str| self.in_place_of(model, name).ok().flatten();
         Ok(for_all.or(usual).and_then(other))

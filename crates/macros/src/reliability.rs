@@ -14,8 +14,6 @@ use crate::attribute::{duration, key, once, value};
 use crate::function::Errors;
 use crate::parameter::Argument;
 
-/// As in the engine's `definition/reliability.rs`.
-const MAX_ATTEMPTS: u32 = 100;
 const DEFAULT_CACHE: Duration = Duration::from_secs(300);
 
 /// `retry = 3`, or `retry(attempts = 3, backoff = "1s")`.
@@ -102,7 +100,10 @@ impl Retry {
     }
 
     pub(crate) fn setting(&self, root: &Path) -> TokenStream {
-        let attempts = self.attempts.map(|attempts| quote!(attempts: #attempts,));
+        // The engine knows how many are allowed; more do not compile.
+        let attempts = self
+            .attempts
+            .map(|attempts| quote!(attempts: const { #root::__private::attempts(#attempts) },));
         let multiplier = self.multiplier.map(|multiplier| quote!(multiplier: #multiplier,));
         let backoff = self.backoff.map(span).map(|span| quote!(backoff: #span,));
         let max_backoff = self.max_backoff.map(span).map(|span| quote!(max_backoff: #span,));
@@ -124,9 +125,9 @@ impl Retry {
 fn attempts(meta: &ParseNestedMeta<'_>) -> Result<u32> {
     let written: syn::LitInt = value(meta)?;
     match written.base10_parse() {
-        Ok(attempts @ 1..=MAX_ATTEMPTS) => Ok(attempts),
+        Ok(attempts @ 1..) => Ok(attempts),
         _ => {
-            let why = format!("from 1 to {MAX_ATTEMPTS} attempts; 1 means that it is tried once");
+            let why = "at least 1 attempt, which means that it is tried once";
             Err(Error::new(written.span(), why))
         }
     }

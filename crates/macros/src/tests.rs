@@ -77,7 +77,7 @@ fn attributes_that_mean_nothing_are_refused() {
         ("cache", "`cache` needs a tool that is `read_only`"),
         ("cache = \"soon\", read_only", "`soon` is not a duration"),
         ("retry", "write `retry = 3`"),
-        ("retry = 0", "from 1 to 100 attempts"),
+        ("retry = 0", "at least 1 attempt"),
         ("retry = \"3\"", "expected integer literal"),
         ("retry(times = 3)", "unknown key `times`; `retry` has attempts"),
         ("retry(attempts = 3, multiplier = 0.5)", "from 1 to 100"),

@@ -68,9 +68,9 @@ impl KindRow {
 
     fn ships(
         mut self,
-        definitions: impl IntoIterator<Item = (&'static str, &'static str)>,
+        definitions: impl IntoIterator<Item = (impl Into<String>, impl Into<Cow<'static, str>>)>,
     ) -> Self {
-        let own = definitions.into_iter().map(|(file, text)| (file.to_owned(), text.into()));
+        let own = definitions.into_iter().map(|(file, text)| (file.into(), text.into()));
         self.shipped.extend(own);
         self
     }
@@ -104,10 +104,8 @@ impl Kinds {
             .with(files::toolbox(&settings.files))
             .with(sql::toolbox(outbound, settings.databases.clone()));
         let shipped = builtins.definitions();
-        let mut agents = KindRow::bound(Kind::Agent, move |spec| agents.bind(spec))
-            .ships(agent::DEFINITIONS.to_vec());
-        let of_settings = agent::provider_definitions(models).into_iter();
-        agents.shipped.extend(of_settings.map(|(file, text)| (file, text.into())));
+        let agents = KindRow::bound(Kind::Agent, move |spec| agents.bind(spec));
+        let agents = agents.ships(agent::provider_definitions(models));
         Self(vec![
             KindRow::bound(Kind::Builtin, move |spec| builtins.bind(spec)).ships(shipped),
             KindRow::bound(Kind::Rest, move |spec| rest.bind(spec)).flaws(rest::flaws),
@@ -148,11 +146,7 @@ impl Kinds {
 /// environment: `NAME_API_KEY` for the provider `name`.
 fn models(outbound: &OutboundSettings, settings: &ModelSettings) -> Models {
     let variable = |provider: &str| {
-        let known = Api::ALL.into_iter().find(|api| api.provider() == provider);
-        known.map_or_else(
-            || format!("{}_API_KEY", provider.to_ascii_uppercase().replace(['-', '.'], "_")),
-            |api| api.key_variable().to_owned(),
-        )
+        format!("{}_API_KEY", provider.to_ascii_uppercase().replace(['-', '.'], "_"))
     };
     let known = Api::ALL.into_iter().map(|api| api.provider().to_owned());
     let keys = known.chain(settings.providers.keys().cloned()).filter_map(|provider| {

@@ -5,8 +5,8 @@
 use std::error::Error;
 
 use serde_json::json;
-use windlass::definition::{Format, export};
-use windlass::{CallRequest, Engine, ErrorKind, Lang, tool};
+use windlass::definition::export;
+use windlass::{CallRequest, Engine, ErrorKind, Lang, TurnFormat, tool};
 
 /// Splits a bill evenly among people.
 #[tool(read_only)]
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // The tool declarations for the `tools` of a request to a model.
     let tools = engine.active_tools(None);
-    let declared = export(tools.iter().map(|tool| &**tool), Format::Anthropic, Lang::En);
+    let declared = export(tools.iter().map(|tool| &**tool), TurnFormat::Anthropic, Lang::En);
     println!("the model sees: {declared}\n");
 
     for arguments in [

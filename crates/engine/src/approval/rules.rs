@@ -4,6 +4,7 @@
 //! setting applies, then the default of the rules.
 
 use regex::{Regex, RegexBuilder};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
@@ -52,7 +53,7 @@ pub struct ApprovalRule {
 }
 
 /// A condition on a tool's behaviour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BehaviourTest {
     /// It changes nothing.

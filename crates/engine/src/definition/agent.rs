@@ -21,21 +21,11 @@ use serde_json::{Value, json};
 use super::node::{Node, NodeValue};
 use super::reader::{self, FaultReport, MapFields};
 use crate::tool::ToolSpec;
+use crate::turn::TurnFormat;
 
 /// Default timeout of an agent: longer than that of a tool, because it waits
 /// for a model several times.
 const TIMEOUT: Duration = Duration::from_secs(600);
-
-/// Provider by prefix of the model's name.
-const PROVIDERS: [(&str, &str); 7] = [
-    ("claude", "anthropic"),
-    ("gemini", "gemini"),
-    ("gpt-", "openai"),
-    ("chatgpt", "openai"),
-    ("o1", "openai"),
-    ("o3", "openai"),
-    ("o4", "openai"),
-];
 
 /// Reads an agent's own keys into the settings of its entry.
 pub(super) fn read(fields: &mut MapFields<'_>, spec: &mut ToolSpec, report: &mut FaultReport<'_>) {
@@ -109,10 +99,10 @@ pub(super) fn complete(spec: &mut ToolSpec) {
     }
     if spec.provider.is_none() {
         let model = spec.entry.config.get("model").and_then(Value::as_str).unwrap_or_default();
-        let known = PROVIDERS.iter().find(|(prefix, _)| model.starts_with(prefix));
         spec.provider = match model.split_once('/') {
             Some((provider, _)) => Some(provider.to_owned()),
-            None => known.map(|(_, provider)| (*provider).to_owned()),
+            // Providers have the names of their formats.
+            None => TurnFormat::of_model(model).map(|format| format.name().to_owned()),
         };
     }
 }

@@ -6,33 +6,35 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value, json};
 
-use super::gemini;
-use crate::tool::{Behaviour, Tool, ToolSpec};
+use crate::tool::{Behaviour, Tool, ToolSpec, object_schema};
+use crate::turn::TurnFormat;
 use crate::value::text::Lang;
 
 /// Export format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Anthropic's Messages API.
-    Anthropic,
-    /// OpenAI's Chat Completions API and compatible ones.
-    OpenAi,
-    /// Google's Gemini API.
-    Gemini,
+    /// That of a model API.
+    Turn(TurnFormat),
     /// The Model Context Protocol's `tools/list`.
     Mcp,
 }
 
+impl From<TurnFormat> for Format {
+    fn from(format: TurnFormat) -> Self {
+        Self::Turn(format)
+    }
+}
+
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 4] = [Self::Anthropic, Self::OpenAi, Self::Gemini, Self::Mcp];
+    pub fn all() -> impl Iterator<Item = Self> {
+        TurnFormat::ALL.into_iter().map(Self::Turn).chain([Self::Mcp])
+    }
 
     /// The name, as used on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAi => "openai",
-            Self::Gemini => "gemini",
+            Self::Turn(format) => format.name(),
             Self::Mcp => "mcp",
         }
     }
@@ -41,10 +43,11 @@ impl Format {
 impl FromStr for Format {
     type Err = String;
     fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|format| format.name().eq_ignore_ascii_case(name))
-            .ok_or_else(|| format!("unknown format `{name}`; use anthropic, openai, gemini or mcp"))
+        let found = Self::all().find(|format| format.name().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| {
+            let known: Vec<&str> = Self::all().map(Self::name).collect();
+            format!("unknown format `{name}`; use {}", known.join(", "))
+        })
     }
 }
 
@@ -52,16 +55,21 @@ impl FromStr for Format {
 /// stable and prompt caches effective.
 ///
 /// Returns an array; for Gemini it belongs into `functionDeclarations`.
-pub fn export<'t>(tools: impl IntoIterator<Item = &'t Tool>, format: Format, lang: Lang) -> Value {
+pub fn export<'t>(
+    tools: impl IntoIterator<Item = &'t Tool>,
+    format: impl Into<Format>,
+    lang: Lang,
+) -> Value {
     declarations(tools, format, lang).collect()
 }
 
 /// The same one by one, for those who write many.
 pub fn declarations<'t>(
     tools: impl IntoIterator<Item = &'t Tool>,
-    format: Format,
+    format: impl Into<Format>,
     lang: Lang,
 ) -> impl Iterator<Item = Value> {
+    let format = format.into();
     let mut tools: Vec<&Tool> = tools.into_iter().collect();
     tools.sort_by(|a, b| a.name().cmp(b.name()));
     // The tool of a tenant may have the wire name of a shared one.
@@ -76,30 +84,15 @@ pub fn declarations<'t>(
 
 /// Exports one tool. `schema` is the model's view of its arguments:
 /// [`Tool::model_schema`], or the whole input.
-pub fn declare(spec: &ToolSpec, schema: &Value, format: Format, lang: Lang) -> Value {
-    declare_as(&spec.name.wire(), spec, schema, format, lang)
+pub fn declare(spec: &ToolSpec, schema: &Value, format: impl Into<Format>, lang: Lang) -> Value {
+    declare_as(&spec.name.wire(), spec, schema, format.into(), lang)
 }
 
 fn declare_as(name: &str, spec: &ToolSpec, schema: &Value, format: Format, lang: Lang) -> Value {
     let description = spec.description.get(lang);
     let schema = &in_language(spec, schema, lang);
     match format {
-        Format::Anthropic => {
-            json!({"name": name, "description": description, "input_schema": object(schema)})
-        }
-        Format::OpenAi => json!({
-            "type": "function",
-            "function": {"name": name, "description": description, "parameters": object(schema)},
-        }),
-        Format::Gemini => {
-            let mut declared = json!({"name": name, "description": description});
-            // Gemini refuses an object without properties.
-            let converted = gemini::convert(schema);
-            if converted["properties"].as_object().is_some_and(|all| !all.is_empty()) {
-                declared["parameters"] = converted;
-            }
-            declared
-        }
+        Format::Turn(format) => format.declare(name, description, schema),
         Format::Mcp => mcp(spec, name, schema, lang),
     }
 }
@@ -127,7 +120,7 @@ fn mcp(spec: &ToolSpec, name: &str, schema: &Value, lang: Lang) -> Value {
         tool.insert("title".to_owned(), label.get(lang).into());
     }
     tool.insert("description".to_owned(), spec.description.get(lang).into());
-    tool.insert("inputSchema".to_owned(), object(schema));
+    tool.insert("inputSchema".to_owned(), object_schema(schema));
     // The protocol accepts only objects as results.
     if let Some(output) = spec.output.as_ref().filter(|output| output["type"] == "object") {
         tool.insert("outputSchema".to_owned(), output.clone());
@@ -142,14 +135,4 @@ fn mcp(spec: &ToolSpec, name: &str, schema: &Value, lang: Lang) -> Value {
         tool.insert("annotations".to_owned(), annotations);
     }
     Value::Object(tool)
-}
-
-/// Adds `type: object`, which every API demands.
-fn object(schema: &Value) -> Value {
-    let Some(map) = schema.as_object() else {
-        return crate::tool::empty_object_schema();
-    };
-    let mut map = map.clone();
-    map.insert("type".to_owned(), "object".into());
-    Value::Object(map)
 }

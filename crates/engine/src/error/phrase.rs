@@ -22,7 +22,7 @@ macro_rules! phrases {
 }
 
 phrases! {
-    REQUIRED: "a value, it is required", "必填的值";
+    REQUIRED: "a required value", "必填的值";
     MISSING: "nothing", "空";
     NO_SUCH_KEY: "no such key", "已知的键";
     JSON_OBJECT: "a JSON object", "JSON 对象";
@@ -31,7 +31,7 @@ phrases! {
     BROKEN_OFF: "JSON that breaks off in the middle of a value; send all of it",
         "在值中间中断的 JSON,请发送完整内容";
     NOT_JSON: "text that is not JSON (" .. ")", "不是 JSON 的文本(" .. ")";
-    NO_SUCH_PARAMETER: "no such parameter", "不应有此参数";
+    NO_SUCH_PARAMETER: "no such parameter", "无此参数";
     UNKNOWN_PARAMETER: "an unknown parameter", "未知参数";
     HIDDEN: "hidden", "已隐藏";
     TOO_COSTLY: "a smaller or less deeply nested value, this one takes too many checks",

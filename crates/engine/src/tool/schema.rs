@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(
             violations(&schema, &json!({"days": 99, "unit": "k", "x/y": 1})),
             [
-                "/city: expected a value, it is required, got nothing",
+                "/city: expected a required value, got nothing",
                 "/days: expected at most 14, got 99",
                 "/unit: expected one of \"c\", \"f\", got \"k\"",
                 "/x~1y: expected no such key, got 1",

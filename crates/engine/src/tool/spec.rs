@@ -165,6 +165,14 @@ pub fn empty_object_schema() -> Value {
     json!({"type": "object", "properties": {}})
 }
 
+/// The schema with `type: object`, which every API demands.
+pub(crate) fn object_schema(schema: &Value) -> Value {
+    let Some(map) = schema.as_object() else { return empty_object_schema() };
+    let mut map = map.clone();
+    map.insert("type".to_owned(), "object".into());
+    Value::Object(map)
+}
+
 /// Category of a tool: one of the known ones, or any other word.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -3,12 +3,13 @@
 
 use serde_json::{Value, json};
 
-use super::ModelCall;
 use super::ids::Ids;
 use super::pieces::{Piece, pieces};
 use super::reason::failure;
 use super::streamed_calls::{StreamedCalls, WrittenCall};
+use super::{Answers, MessageFormat, MessageStream, ModelCall};
 use crate::call::CallResult;
+use crate::tool::object_schema as object;
 use crate::value::text::Lang;
 
 /// Block types that identify the format.
@@ -18,6 +19,42 @@ const BLOCKS: [&str; 6] =
 const DELTAS: [&str; 4] = ["text_delta", "thinking_delta", "signature_delta", "input_json_delta"];
 /// Stop reasons of incomplete messages.
 const CUT: [&str; 3] = ["max_tokens", "model_context_window_exceeded", "refusal"];
+
+pub(super) struct Anthropic;
+
+impl MessageFormat for Anthropic {
+    fn name(&self) -> &'static str {
+        "anthropic"
+    }
+
+    fn model_prefixes(&self) -> &'static [&'static str] {
+        &["claude"]
+    }
+
+    fn read(&self, answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
+        read(answer, ids)
+    }
+
+    fn messages(&self, answers: &mut Answers<'_>, lang: Lang) -> Vec<Value> {
+        messages(answers, lang)
+    }
+
+    fn begins_with(&self, event: &Value) -> bool {
+        let kind = event["type"].as_str().unwrap_or_default();
+        kind.starts_with("message_")
+            || kind.starts_with("content_block")
+            || kind == "ping"
+            || kind == "error"
+    }
+
+    fn stream(&self) -> Box<dyn MessageStream> {
+        Box::new(AnthropicStream::default())
+    }
+
+    fn declare(&self, name: &str, description: &str, schema: &Value) -> Value {
+        json!({"name": name, "description": description, "input_schema": object(schema)})
+    }
+}
 
 /// Whether a value is a content block.
 pub(super) fn is_block(block: &Value) -> bool {
@@ -29,7 +66,7 @@ fn is_cut(stop_reason: &Value) -> bool {
 }
 
 /// The message and its calls.
-pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
+fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let is_cut = is_cut(&answer["stop_reason"]);
     let mut content = match answer {
         Value::Array(blocks) => blocks,
@@ -67,7 +104,7 @@ fn sanitize(block: &mut Value, call: &ModelCall, ids: &mut Ids) {
 }
 
 /// One message with all results.
-pub(super) fn messages<'a>(
+fn messages<'a>(
     answers: impl Iterator<Item = (&'a ModelCall, &'a CallResult)>,
     lang: Lang,
 ) -> Vec<Value> {
@@ -104,19 +141,14 @@ fn block(piece: Piece<'_>) -> Value {
 
 /// The blocks of a stream so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AnthropicStream {
+struct AnthropicStream {
     /// Blocks other than calls, with their index.
     blocks: Vec<(u64, Value)>,
     is_cut: bool,
 }
 
-impl AnthropicStream {
-    /// Handles one event of the stream; returns whether it is the last.
-    pub(super) fn hear(
-        &mut self,
-        event: &Value,
-        slots: &mut StreamedCalls,
-    ) -> Result<bool, String> {
+impl MessageStream for AnthropicStream {
+    fn hear(&mut self, event: &Value, slots: &mut StreamedCalls) -> Result<bool, String> {
         let at = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
             "content_block_start" => self.begin(at, &event["content_block"], slots),
@@ -146,6 +178,28 @@ impl AnthropicStream {
         Ok(false)
     }
 
+    fn message(&self, calls: Vec<WrittenCall>) -> Value {
+        let mut own = self.clone();
+        for (_, block) in &mut own.blocks {
+            // The input of a tool that the API runs itself came in pieces.
+            let Some(object) = block.as_object_mut() else { continue };
+            if let Some(Value::String(written)) = object.remove("partial_json") {
+                let input = serde_json::from_str(&written).unwrap_or_else(|_| json!({}));
+                object.insert("input".to_owned(), input);
+            }
+        }
+        own.blocks.extend(calls.into_iter().map(|WrittenCall { at, call, more }| {
+            let mut block = if more.is_object() { more } else { json!({"type": "tool_use"}) };
+            sanitize(&mut block, &call, &mut Ids::default());
+            (at, block)
+        }));
+        own.blocks.sort_by_key(|(at, _)| *at);
+        let content: Vec<Value> = own.blocks.into_iter().map(|(_, block)| block).collect();
+        json!({"role": "assistant", "content": content})
+    }
+}
+
+impl AnthropicStream {
     fn begin(&mut self, at: u64, block: &Value, slots: &mut StreamedCalls) {
         if block["type"] != "tool_use" {
             slots.settle();
@@ -189,25 +243,5 @@ impl AnthropicStream {
                 _ => drop(block.insert(key.clone(), more.clone())),
             }
         }
-    }
-
-    /// The message as the conversation stores it.
-    pub(super) fn message(mut self, calls: Vec<WrittenCall>) -> Value {
-        for (_, block) in &mut self.blocks {
-            // The input of a tool that the API runs itself came in pieces.
-            let Some(object) = block.as_object_mut() else { continue };
-            if let Some(Value::String(written)) = object.remove("partial_json") {
-                let input = serde_json::from_str(&written).unwrap_or_else(|_| json!({}));
-                object.insert("input".to_owned(), input);
-            }
-        }
-        self.blocks.extend(calls.into_iter().map(|WrittenCall { at, call, more }| {
-            let mut block = if more.is_object() { more } else { json!({"type": "tool_use"}) };
-            sanitize(&mut block, &call, &mut Ids::default());
-            (at, block)
-        }));
-        self.blocks.sort_by_key(|(at, _)| *at);
-        let content: Vec<Value> = self.blocks.into_iter().map(|(_, block)| block).collect();
-        json!({"role": "assistant", "content": content})
     }
 }

@@ -11,8 +11,9 @@ use super::ids::Ids;
 use super::pieces::{Piece, data_url, pieces, text_of};
 use super::reason::failure;
 use super::streamed_calls::{StreamedCalls, WrittenCall};
-use super::{AnswerForm, ModelCall};
+use super::{AnswerForm, Answers, MessageFormat, MessageStream, ModelCall};
 use crate::call::CallResult;
+use crate::tool::object_schema as object;
 use crate::value::text::Lang;
 
 /// Finish reasons of incomplete messages.
@@ -25,12 +26,51 @@ const KNOWN_OF_CALL: [&str; 5] = ["index", "id", "type", "function", "custom"];
 /// Index of a legacy call, behind all others.
 const LEGACY: u64 = u64::MAX;
 
+pub(super) struct ChatCompletions;
+
+impl MessageFormat for ChatCompletions {
+    fn name(&self) -> &'static str {
+        "openai"
+    }
+
+    fn model_prefixes(&self) -> &'static [&'static str] {
+        &["gpt-", "chatgpt", "o1", "o3", "o4", "text-embedding-3-"]
+    }
+
+    fn read(&self, answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
+        read(answer, ids)
+    }
+
+    fn messages(&self, answers: &mut Answers<'_>, lang: Lang) -> Vec<Value> {
+        messages(answers, lang)
+    }
+
+    fn begins_with(&self, event: &Value) -> bool {
+        event.get("choices").is_some()
+    }
+
+    fn stream(&self) -> Box<dyn MessageStream> {
+        Box::new(ChatStream::default())
+    }
+
+    fn marks_ends(&self) -> bool {
+        false
+    }
+
+    fn declare(&self, name: &str, description: &str, schema: &Value) -> Value {
+        json!({
+            "type": "function",
+            "function": {"name": name, "description": description, "parameters": object(schema)},
+        })
+    }
+}
+
 fn is_cut(finish_reason: &Value) -> bool {
     finish_reason.as_str().is_some_and(|reason| CUT.contains(&reason))
 }
 
 /// The message and its calls; only the first choice counts.
-pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
+fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let mut message = answer;
     let mut is_cut = false;
     let has = |key: &str| message.get(key).is_some();
@@ -114,7 +154,7 @@ fn sanitize(function: &mut Value, call: &ModelCall, ids: &mut Ids) {
 }
 
 /// One message per result, and one with all images.
-pub(super) fn messages<'a>(
+fn messages<'a>(
     answers: impl Iterator<Item = (&'a ModelCall, &'a CallResult)>,
     lang: Lang,
 ) -> Vec<Value> {
@@ -152,7 +192,7 @@ pub(super) fn messages<'a>(
 
 /// The message of a stream so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ChatStream {
+struct ChatStream {
     /// A text, or a list of blocks.
     content: Value,
     refusal: String,
@@ -161,13 +201,8 @@ pub(super) struct ChatStream {
     has_ended: bool,
 }
 
-impl ChatStream {
-    /// Handles one chunk of the stream; returns whether it is the last.
-    pub(super) fn hear(
-        &mut self,
-        chunk: &Value,
-        slots: &mut StreamedCalls,
-    ) -> Result<bool, String> {
+impl MessageStream for ChatStream {
+    fn hear(&mut self, chunk: &Value, slots: &mut StreamedCalls) -> Result<bool, String> {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             return Err(failure(error));
         }
@@ -215,12 +250,11 @@ impl ChatStream {
         Ok(self.has_ended)
     }
 
-    /// The message as the conversation stores it.
-    pub(super) fn message(self, calls: Vec<WrittenCall>) -> Value {
+    fn message(&self, calls: Vec<WrittenCall>) -> Value {
         let mut message = json!({"role": "assistant", "content": self.content});
         grow(&mut message, &self.more);
         if !self.refusal.is_empty() {
-            message["refusal"] = self.refusal.into();
+            message["refusal"] = self.refusal.clone().into();
         }
         let mut asked = Vec::new();
         for WrittenCall { call, more, .. } in calls {

@@ -5,6 +5,8 @@
 //! is one call and one part of the message, and complete only once the API says
 //! so.
 
+mod schema;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -14,13 +16,53 @@ use super::partial::{PartialArguments, either};
 use super::pieces::{Piece, pieces, text_of};
 use super::reason::failure;
 use super::streamed_calls::{StreamedCalls, WrittenCall};
-use super::{AnswerForm, ModelCall};
+use super::{AnswerForm, Answers, MessageFormat, MessageStream, ModelCall};
 use crate::call::CallResult;
 use crate::value::text::Lang;
 
 /// Key of a call: in the API, and in Google's Python SDK.
 const CALL: [(&str, AnswerForm); 2] =
     [("functionCall", AnswerForm::Usual), ("function_call", AnswerForm::Snake)];
+
+pub(super) struct Gemini;
+
+impl MessageFormat for Gemini {
+    fn name(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn model_prefixes(&self) -> &'static [&'static str] {
+        &["gemini"]
+    }
+
+    fn read(&self, answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
+        read(answer, ids)
+    }
+
+    fn messages(&self, answers: &mut Answers<'_>, lang: Lang) -> Vec<Value> {
+        messages(answers, lang)
+    }
+
+    fn begins_with(&self, event: &Value) -> bool {
+        ["candidates", "promptFeedback", "prompt_feedback", "usageMetadata"]
+            .iter()
+            .any(|key| event.get(key).is_some())
+    }
+
+    fn stream(&self) -> Box<dyn MessageStream> {
+        Box::new(GeminiStream::default())
+    }
+
+    fn declare(&self, name: &str, description: &str, schema: &Value) -> Value {
+        let mut declared = json!({"name": name, "description": description});
+        // Gemini refuses an object without properties.
+        let converted = schema::convert(schema);
+        if converted["properties"].as_object().is_some_and(|all| !all.is_empty()) {
+            declared["parameters"] = converted;
+        }
+        declared
+    }
+}
 
 /// The key of the call in a part, if it is one.
 fn call_in(part: &Value) -> Option<(&'static str, AnswerForm)> {
@@ -81,7 +123,7 @@ fn end_of(candidate: &Value) -> Option<bool> {
 
 /// The message and its calls. Only the first candidate counts; one that was cut
 /// early has no parts.
-pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
+fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let mut message = answer;
     let mut is_cut = false;
     // A blocked prompt has no candidate.
@@ -152,7 +194,7 @@ fn sanitize(asked: &mut Value, call: &ModelCall, ids: &mut Ids) {
 }
 
 /// One message with all results; images follow the result that they belong to.
-pub(super) fn messages<'a>(
+fn messages<'a>(
     answers: impl Iterator<Item = (&'a ModelCall, &'a CallResult)>,
     lang: Lang,
 ) -> Vec<Value> {
@@ -192,7 +234,7 @@ pub(super) fn messages<'a>(
 
 /// The parts of a stream so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct GeminiStream {
+struct GeminiStream {
     parts: Vec<Value>,
     /// Calls that continue in another part.
     growing: Vec<GrowingCall>,
@@ -223,13 +265,8 @@ impl GrowingCall {
     }
 }
 
-impl GeminiStream {
-    /// Handles one chunk of the stream; returns whether it is the last.
-    pub(super) fn hear(
-        &mut self,
-        chunk: &Value,
-        slots: &mut StreamedCalls,
-    ) -> Result<bool, String> {
+impl MessageStream for GeminiStream {
+    fn hear(&mut self, chunk: &Value, slots: &mut StreamedCalls) -> Result<bool, String> {
         if let Some(error) = chunk.get("error") {
             return Err(failure(error));
         }
@@ -255,6 +292,22 @@ impl GeminiStream {
         Ok(self.has_ended)
     }
 
+    fn message(&self, calls: Vec<WrittenCall>) -> Value {
+        let mut own = self.clone();
+        let mut ids = Ids::default();
+        for WrittenCall { at, call, .. } in calls {
+            let part = usize::try_from(at).ok().and_then(|at| own.parts.get_mut(at));
+            if let Some(part) = part
+                && let Some((key, _)) = call_in(part)
+            {
+                sanitize(&mut part[key], &call, &mut ids);
+            }
+        }
+        json!({"role": "model", "parts": own.parts})
+    }
+}
+
+impl GeminiStream {
     fn part(&mut self, part: &Value, slots: &mut StreamedCalls) {
         let Some((key, form)) = call_in(part) else { return self.push(part) };
         let asked = &part[key];
@@ -322,20 +375,6 @@ impl GeminiStream {
             return text.push_str(more);
         }
         self.parts.push(part.clone());
-    }
-
-    /// The message as the conversation stores it.
-    pub(super) fn message(mut self, calls: Vec<WrittenCall>) -> Value {
-        let mut ids = Ids::default();
-        for WrittenCall { at, call, .. } in calls {
-            let part = usize::try_from(at).ok().and_then(|at| self.parts.get_mut(at));
-            if let Some(part) = part
-                && let Some((key, _)) = call_in(part)
-            {
-                sanitize(&mut part[key], &call, &mut ids);
-            }
-        }
-        json!({"role": "model", "parts": self.parts})
     }
 }
 

@@ -10,11 +10,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::reason::failure;
 use super::sanitize::broke_off;
 use super::sse::{SseDecoder, SseEvent};
-use super::streamed_calls::StreamedCalls;
-use super::{
-    ModelCall, Turn, TurnAnswer, TurnFormat, anthropic, chat, gemini, messages, responses,
-    unreadable,
-};
+use super::streamed_calls::{StreamedCalls, WrittenCall};
+use super::{MessageStream, ModelCall, Turn, TurnAnswer, TurnFormat, messages, unreadable};
 use crate::agent::nested::Tools;
 use crate::call::context::Context;
 use crate::call::{CallRequest, CallResult};
@@ -34,7 +31,7 @@ pub struct OpenTurn {
     lang: Lang,
     decoder: SseDecoder,
     /// `None` until the first event reveals the format.
-    assembly: Option<MessageStream>,
+    assembly: Option<Assembly>,
     slots: StreamedCalls,
     calls: Vec<ModelCall>,
     /// The tool that the turn belongs to, if it runs inside one.
@@ -73,13 +70,13 @@ impl Engine {
         let id = BatchId::at(Timestamp::now());
         let (next, calls) = mpsc::unbounded_channel();
         let batch = tokio::spawn(run(self.clone(), id, calls));
-        let assembly = format.map(MessageStream::new);
+        let assembly = format.map(Assembly::new);
         OpenTurn {
             id,
             context: context.into(),
             lang,
             decoder: SseDecoder::default(),
-            slots: assembly.as_ref().map(MessageStream::slots).unwrap_or_default(),
+            slots: assembly.as_ref().map(Assembly::slots).unwrap_or_default(),
             assembly,
             calls: Vec::new(),
             within: None,
@@ -165,8 +162,7 @@ impl OpenTurn {
 
     /// The model's message so far, without incomplete calls.
     pub fn message(&self) -> Option<Value> {
-        let assembly = self.assembly.as_ref()?.clone();
-        Some(assembly.message(self.slots.written()))
+        Some(self.assembly.as_ref()?.message(self.slots.written()))
     }
 
     /// Whether the API marked the end of the message.
@@ -183,7 +179,7 @@ impl OpenTurn {
     /// Takes a complete message instead of a stream.
     pub fn read(&mut self, turn: Turn) {
         self.has_begun = true;
-        self.assembly = Some(MessageStream::Whole(turn.format, turn.message));
+        self.assembly = Some(Assembly::Whole(turn.format, turn.message));
         self.is_whole = true;
         self.leave(turn.calls);
     }
@@ -236,13 +232,13 @@ impl OpenTurn {
         let assembly = match &mut self.assembly {
             Some(assembly) => assembly,
             none => {
-                let Some(format) = format_of(event) else {
+                let Some(format) = TurnFormat::of_event(event) else {
                     if let Some(error) = event.get("error").filter(|error| !error.is_null()) {
                         return Err(unreadable(failure(error)));
                     }
                     return Err(unreadable("this is no stream of Anthropic, OpenAI or Gemini"));
                 };
-                let assembly = none.insert(MessageStream::new(format));
+                let assembly = none.insert(Assembly::new(format));
                 self.slots = assembly.slots();
                 assembly
             }
@@ -294,7 +290,7 @@ impl OpenTurn {
         self.release();
         drop(self.next);
         let results = self.batch.await.unwrap_or_default();
-        let format = self.assembly.as_ref().map(MessageStream::format);
+        let format = self.assembly.as_ref().map(Assembly::format);
         let assistant = self.assembly.map(|assembly| assembly.message(self.slots.written()));
         TurnAnswer {
             messages: format
@@ -307,85 +303,43 @@ impl OpenTurn {
     }
 }
 
-/// Detects the format from the first event of a stream.
-fn format_of(event: &Value) -> Option<TurnFormat> {
-    let kind = event["type"].as_str().unwrap_or_default();
-    match () {
-        () if event.get("choices").is_some() => Some(TurnFormat::OpenAi),
-        () if ["candidates", "promptFeedback", "prompt_feedback", "usageMetadata"]
-            .iter()
-            .any(|key| event.get(key).is_some()) =>
-        {
-            Some(TurnFormat::Gemini)
-        }
-        () if kind.starts_with("response.") => Some(TurnFormat::Responses),
-        () if kind.starts_with("message_") || kind.starts_with("content_block") => {
-            Some(TurnFormat::Anthropic)
-        }
-        () if kind == "ping" || kind == "error" => Some(TurnFormat::Anthropic),
-        () => None,
-    }
-}
-
-/// The message of a stream, by format.
-#[derive(Clone)]
-enum MessageStream {
-    Anthropic(anthropic::AnthropicStream),
-    OpenAi(chat::ChatStream),
-    Responses(responses::ResponsesStream),
-    Gemini(gemini::GeminiStream),
+/// The message of a stream.
+enum Assembly {
+    Streamed(TurnFormat, Box<dyn MessageStream>),
     /// A complete message.
     Whole(TurnFormat, Value),
 }
 
-impl MessageStream {
+impl Assembly {
     fn new(format: TurnFormat) -> Self {
-        match format {
-            TurnFormat::Anthropic => Self::Anthropic(Default::default()),
-            TurnFormat::OpenAi => Self::OpenAi(Default::default()),
-            TurnFormat::Responses => Self::Responses(Default::default()),
-            TurnFormat::Gemini => Self::Gemini(Default::default()),
-        }
+        Self::Streamed(format, format.own().stream())
     }
 
     fn format(&self) -> TurnFormat {
         match self {
-            Self::Anthropic(_) => TurnFormat::Anthropic,
-            Self::OpenAi(_) => TurnFormat::OpenAi,
-            Self::Responses(_) => TurnFormat::Responses,
-            Self::Gemini(_) => TurnFormat::Gemini,
-            Self::Whole(format, _) => *format,
+            Self::Streamed(format, _) | Self::Whole(format, _) => *format,
         }
     }
 
-    /// Collector for its calls. Chat Completions does not mark the end of a
-    /// call.
+    /// Collector for its calls.
     fn slots(&self) -> StreamedCalls {
-        match self {
-            Self::OpenAi(_) => StreamedCalls::eager(),
-            Self::Anthropic(_) | Self::Responses(_) | Self::Gemini(_) | Self::Whole(..) => {
-                StreamedCalls::default()
-            }
+        match self.format().own().marks_ends() {
+            true => StreamedCalls::default(),
+            false => StreamedCalls::eager(),
         }
     }
 
     fn hear(&mut self, event: &Value, slots: &mut StreamedCalls) -> Result<bool, String> {
         match self {
-            Self::Anthropic(own) => own.hear(event, slots),
-            Self::OpenAi(own) => own.hear(event, slots),
-            Self::Responses(own) => own.hear(event, slots),
-            Self::Gemini(own) => own.hear(event, slots),
+            Self::Streamed(_, stream) => stream.hear(event, slots),
             Self::Whole(..) => Err("the message is whole already".to_owned()),
         }
     }
 
-    fn message(self, calls: Vec<super::streamed_calls::WrittenCall>) -> Value {
+    fn message(&self, calls: Vec<WrittenCall>) -> Value {
         match self {
-            Self::Anthropic(own) => own.message(calls),
-            Self::OpenAi(own) => own.message(calls),
-            Self::Responses(own) => own.message(calls),
-            Self::Gemini(own) => own.message(calls),
-            Self::Whole(_, message) => message,
+            Self::Streamed(_, stream) => stream.message(calls),
+            Self::Whole(_, message) => message.clone(),
         }
     }
 }

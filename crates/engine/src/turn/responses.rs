@@ -10,12 +10,45 @@ use super::ids::Ids;
 use super::pieces::{Piece, data_url, pieces, text_of};
 use super::reason::failure;
 use super::streamed_calls::{StreamedCalls, WrittenCall};
-use super::{AnswerForm, ModelCall};
+use super::{AnswerForm, Answers, MessageFormat, MessageStream, ModelCall};
 use crate::call::CallResult;
+use crate::tool::object_schema as object;
 use crate::value::text::Lang;
 
+pub(super) struct Responses;
+
+impl MessageFormat for Responses {
+    fn name(&self) -> &'static str {
+        "responses"
+    }
+
+    fn read(&self, answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
+        read(answer, ids)
+    }
+
+    fn messages(&self, answers: &mut Answers<'_>, lang: Lang) -> Vec<Value> {
+        messages(answers, lang)
+    }
+
+    fn begins_with(&self, event: &Value) -> bool {
+        event["type"].as_str().is_some_and(|kind| kind.starts_with("response."))
+    }
+
+    fn stream(&self) -> Box<dyn MessageStream> {
+        Box::new(ResponsesStream::default())
+    }
+
+    fn declare(&self, name: &str, description: &str, schema: &Value) -> Value {
+        // Strict schemas require every parameter, so that optional ones would not be.
+        json!({
+            "type": "function", "name": name, "description": description,
+            "parameters": object(schema), "strict": false,
+        })
+    }
+}
+
 /// The output items and the calls among them.
-pub(super) fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
+fn read(answer: Value, ids: &mut Ids) -> Result<(Value, Vec<ModelCall>), String> {
     let is_cut = answer["status"] == "incomplete";
     let mut hosted = HostedCalls::default();
     hosted.hear(&answer);
@@ -97,7 +130,7 @@ fn sanitize(item: &mut Value, call: &ModelCall, ids: &mut Ids) {
 }
 
 /// One item per result.
-pub(super) fn messages<'a>(
+fn messages<'a>(
     answers: impl Iterator<Item = (&'a ModelCall, &'a CallResult)>,
     lang: Lang,
 ) -> Vec<Value> {
@@ -162,19 +195,14 @@ fn part(piece: &Piece<'_>) -> Value {
 
 /// The completed items of a stream.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ResponsesStream {
+struct ResponsesStream {
     /// Completed items other than calls, with their index.
     items: Vec<(u64, Value)>,
     hosted: HostedCalls,
 }
 
-impl ResponsesStream {
-    /// Handles one event of the stream; returns whether it is the last.
-    pub(super) fn hear(
-        &mut self,
-        event: &Value,
-        slots: &mut StreamedCalls,
-    ) -> Result<bool, String> {
+impl MessageStream for ResponsesStream {
+    fn hear(&mut self, event: &Value, slots: &mut StreamedCalls) -> Result<bool, String> {
         let at = event["output_index"].as_u64().unwrap_or_default();
         let item = &event["item"];
         self.hosted.hear(&event["response"]);
@@ -236,11 +264,10 @@ impl ResponsesStream {
         Ok(false)
     }
 
-    /// The items as the conversation stores them. An incomplete call is an
-    /// item, too, because it has an answer.
-    pub(super) fn message(mut self, calls: Vec<WrittenCall>) -> Value {
+    fn message(&self, calls: Vec<WrittenCall>) -> Value {
+        let mut own = self.clone();
         let mut ids = Ids::default();
-        self.items.extend(calls.into_iter().map(|WrittenCall { at, call, more }| {
+        own.items.extend(calls.into_iter().map(|WrittenCall { at, call, more }| {
             let mut item = match call.form {
                 _ if more.is_object() => more,
                 AnswerForm::Custom => {
@@ -251,7 +278,7 @@ impl ResponsesStream {
             sanitize(&mut item, &call, &mut ids);
             (at, item)
         }));
-        self.items.sort_by_key(|(at, _)| *at);
-        Value::Array(self.items.into_iter().map(|(_, item)| item).collect())
+        own.items.sort_by_key(|(at, _)| *at);
+        Value::Array(own.items.into_iter().map(|(_, item)| item).collect())
     }
 }

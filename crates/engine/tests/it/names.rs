@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use windlass::definition::{Format, export};
-use windlass::{CallRequest, Caller, Context, Engine, ErrorKind, Lang, TenantId, ToolBuilder};
+use windlass::{
+    CallRequest, Caller, Context, Engine, ErrorKind, Lang, TenantId, ToolBuilder, TurnFormat,
+};
 
 fn tool(name: &str) -> ToolBuilder {
     let said = name.to_owned();
@@ -21,14 +23,14 @@ fn engine(names: &[&str]) -> Engine {
 /// What models of every API see, which is the same for all.
 fn shown(engine: &Engine, tenant: &TenantId) -> Vec<String> {
     let tools = engine.active_tools_for(tenant);
-    let of = |format, pointer: &str| -> Vec<String> {
+    let of = |format: Format, pointer: &str| -> Vec<String> {
         let all = export(tools.iter().map(|tool| &**tool), format, Lang::En);
         let name = |one: &Value| one.pointer(pointer).unwrap().as_str().unwrap().to_owned();
         all.as_array().unwrap().iter().map(name).collect()
     };
-    let names = of(Format::Anthropic, "/name");
-    assert_eq!(names, of(Format::OpenAi, "/function/name"));
-    assert_eq!(names, of(Format::Gemini, "/name"));
+    let names = of(TurnFormat::Anthropic.into(), "/name");
+    assert_eq!(names, of(TurnFormat::OpenAi.into(), "/function/name"));
+    assert_eq!(names, of(TurnFormat::Gemini.into(), "/name"));
     assert_eq!(names, of(Format::Mcp, "/name"));
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     assert!(names.iter().all(|name| name.len() <= 64 && name.chars().all(fits)), "{names:?}");

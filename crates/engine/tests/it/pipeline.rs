@@ -108,7 +108,7 @@ async fn all_that_is_wrong_with_arguments_is_told_at_once() {
         wrong,
         [
             "/count: expected at most 9, got 99",
-            "/dish: expected a value, it is required, got nothing",
+            "/dish: expected a required value, got nothing",
             "/wishes/0: expected a string, got 1",
         ]
     );

@@ -100,7 +100,7 @@ async fn a_batch_as_the_document_tells_it() {
             CallRequest::new("invoke_policy_expert", json!({"ms": 1})).call_ref("i"),
         ])
         .await;
-    let refused = "/mood: expected a value, it is required, got nothing";
+    let refused = "/mood: expected a required value, got nothing";
     let seen = drained(&mut events).await;
     let expert = "policy_expert";
     let expert_tool = "invoke_policy_expert";

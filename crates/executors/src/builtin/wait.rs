@@ -30,7 +30,10 @@ pub(super) fn run(call: &Call) -> BoxFuture<'_, Result<Output, Error>> {
             ));
         }
         let waited = start.elapsed().as_secs_f64();
-        Ok(Output::text(format!("Waited {} seconds.", wanted.as_secs_f64()))
-            .with_structured(json!({"waited_seconds": waited})))
+        let text = match wanted.as_secs_f64() {
+            1.0 => "Waited 1 second.".to_owned(),
+            seconds => format!("Waited {seconds} seconds."),
+        };
+        Ok(Output::text(text).with_structured(json!({"waited_seconds": waited})))
     })
 }

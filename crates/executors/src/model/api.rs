@@ -3,11 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde_json::{Value, json};
 use url::Url;
-use windlass::TurnFormat;
-use windlass::definition::Format;
+use windlass::{Error, Secret, TurnFormat};
 
-use super::Endpoint;
+use super::anthropic::Anthropic;
+use super::body::Prompt;
+use super::gemini::Gemini;
+use super::openai::OpenAi;
+use super::tally::Tally;
+use super::{Endpoint, Model};
+use crate::outbound::Request;
 
 /// A model API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,66 +27,145 @@ pub enum Api {
     Gemini,
 }
 
+/// What is particular to one API; each has a file.
+pub(super) trait ModelApi: Sync {
+    /// The name of the provider that the API is named after. Its key is in the variable
+    /// `NAME_API_KEY`.
+    fn provider(&self) -> &'static str;
+
+    /// The provider's name for people.
+    fn label(&self) -> &'static str;
+
+    /// What its models are called.
+    fn models(&self) -> &'static str;
+
+    /// Where people get keys.
+    fn keys_url(&self) -> &'static str;
+
+    /// The default base URL.
+    fn base_url(&self) -> &'static str;
+
+    /// The default fallback for its models.
+    fn fallback(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The format of its messages.
+    fn turn_format(&self) -> TurnFormat;
+
+    /// A user message.
+    fn user(&self, text: &str) -> Value {
+        json!({"role": "user", "content": text})
+    }
+
+    /// An assistant message.
+    fn assistant(&self, text: &str) -> Value {
+        json!({"role": "assistant", "content": text})
+    }
+
+    /// Whether an assistant message is empty. APIs produce such messages, but reject them
+    /// as input.
+    fn says_nothing(&self, message: &Value) -> bool;
+
+    /// Puts a text into an empty assistant message.
+    fn fill(&self, message: &mut Value, text: &str) {
+        *message = self.assistant(text);
+    }
+
+    /// The HTTP request.
+    fn request(
+        &self,
+        model: &Model,
+        prompt: &Prompt<'_>,
+        key: Option<&Secret>,
+    ) -> Result<Request, Error>;
+
+    /// The HTTP request for embeddings; `None` if the API has none.
+    fn embedding_request(
+        &self,
+        _base_url: &Url,
+        _model: &str,
+        _texts: &[String],
+        _key: Option<&Secret>,
+    ) -> Option<Result<Request, Error>> {
+        None
+    }
+
+    /// Processes an event of the stream, or a whole answer. Returns the texts in it.
+    fn hear<'e>(&self, tally: &mut Tally, event: &'e Value) -> Vec<&'e str>;
+
+    /// The text of a message, with its blocks joined by newlines.
+    fn text_of(&self, message: &Value) -> String;
+}
+
 impl Api {
     /// All supported APIs.
     pub const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAi, Self::Gemini];
 
-    /// The provider that the API is named after.
-    pub fn provider(self) -> &'static str {
+    /// What is particular to it.
+    pub(super) fn own(self) -> &'static dyn ModelApi {
         match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAi => "openai",
-            Self::Gemini => "gemini",
+            Self::Anthropic => &Anthropic,
+            Self::OpenAi => &OpenAi,
+            Self::Gemini => &Gemini,
         }
     }
 
-    /// The usual environment variable for its key.
-    pub fn key_variable(self) -> &'static str {
-        match self {
-            Self::Anthropic => "ANTHROPIC_API_KEY",
-            Self::OpenAi => "OPENAI_API_KEY",
-            Self::Gemini => "GEMINI_API_KEY",
-        }
+    /// The provider that the API is named after.
+    pub fn provider(self) -> &'static str {
+        self.own().provider()
+    }
+
+    /// The API that is named after a provider.
+    pub fn of_provider(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|api| api.provider() == name)
     }
 
     /// The format of its messages.
     pub fn turn_format(self) -> TurnFormat {
-        match self {
-            Self::Anthropic => TurnFormat::Anthropic,
-            Self::OpenAi => TurnFormat::OpenAi,
-            Self::Gemini => TurnFormat::Gemini,
-        }
-    }
-
-    /// The format of its tool declarations.
-    pub fn tool_format(self) -> Format {
-        match self {
-            Self::Anthropic => Format::Anthropic,
-            Self::OpenAi => Format::OpenAi,
-            Self::Gemini => Format::Gemini,
-        }
+        self.own().turn_format()
     }
 
     /// The API of a model, recognised by its name.
     pub fn of_model(name: &str) -> Option<Self> {
-        let begins = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
-        match () {
-            () if begins(&["claude"]) => Some(Self::Anthropic),
-            () if begins(&["gemini"]) => Some(Self::Gemini),
-            () if begins(&["gpt-", "chatgpt", "o1", "o3", "o4"]) => Some(Self::OpenAi),
-            () => None,
+        let format = TurnFormat::of_model(name)?;
+        Self::ALL.into_iter().find(|api| api.turn_format() == format)
+    }
+
+    /// A user message.
+    pub fn user(self, text: &str) -> Value {
+        self.own().user(text)
+    }
+
+    /// An assistant message.
+    pub fn assistant(self, text: &str) -> Value {
+        self.own().assistant(text)
+    }
+
+    /// Fills an empty assistant message with a placeholder text: APIs produce such
+    /// messages, but reject them as input.
+    pub fn fill(self, message: &mut Value, text: &str) {
+        if self.own().says_nothing(message) {
+            self.own().fill(message, text);
         }
     }
 
     /// The default endpoint.
     pub(super) fn usual(self) -> Option<Endpoint> {
-        let base_url = match self {
-            Self::Anthropic => "https://api.anthropic.com",
-            Self::OpenAi => "https://api.openai.com/v1",
-            Self::Gemini => "https://generativelanguage.googleapis.com",
-        };
-        Some(Endpoint { api: self, base_url: Url::parse(base_url).ok()? })
+        Some(Endpoint { api: self, base_url: Url::parse(self.own().base_url()).ok()? })
     }
+}
+
+/// Whether blocks have no text, and nothing else either.
+pub(super) fn texts_are_empty(blocks: &Value) -> bool {
+    blocks.as_array().is_none_or(|blocks| blocks.iter().all(|block| block["text"] == ""))
+}
+
+/// The texts of blocks, without thoughts, joined by newlines.
+pub(super) fn texts_of(blocks: &Value) -> String {
+    let blocks = blocks.as_array().into_iter().flatten().filter(|block| block["thought"] != true);
+    let texts: Vec<&str> = blocks.filter_map(|block| block["text"].as_str()).collect();
+    texts.join("\n")
 }
 
 /// Parses `openai http://127.0.0.1:11434/v1`.
@@ -91,10 +176,9 @@ impl FromStr for Endpoint {
         let (name, url) = text.trim().split_once(char::is_whitespace).ok_or_else(|| {
             format!("`{text}` is not an API and an address, such as openai https://host/v1")
         })?;
-        let api = Api::ALL
-            .into_iter()
-            .find(|api| api.provider() == name)
-            .ok_or_else(|| format!("unknown API `{name}`; use anthropic, openai or gemini"))?;
+        let api = Api::of_provider(name).ok_or_else(|| {
+            format!("unknown API `{name}`; use {}", Api::ALL.map(Api::provider).join(", "))
+        })?;
         let base_url = Url::parse(url.trim()).map_err(|why| format!("{url}: {why}"))?;
         if !matches!(base_url.scheme(), "http" | "https") {
             return Err(format!("{url}: the address of an API begins with http"));

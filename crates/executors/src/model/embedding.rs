@@ -3,13 +3,11 @@
 //! Supports OpenAI's `embeddings`, which most others implement, and Gemini's
 //! `batchEmbedContents`. Anthropic has no such API.
 
-use http::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 use windlass::{BoxFuture, Embedder, Error, ErrorKind, Secret, TenantId};
 
-use super::body::below;
 use super::refusal::{Refused, without};
-use super::{Api, Model, Models, Payer};
+use super::{Model, Models, Payer};
 use crate::outbound::Request;
 
 /// More than the vectors of a batch need.
@@ -32,13 +30,10 @@ impl Embeddings {
     /// [`ErrorKind::ExecutorNotFound`] if the model is unknown or its provider has no
     /// embeddings API.
     pub fn new(models: Models, name: &str) -> Result<Self, Error> {
-        // The models of OpenAI and Gemini are recognised by name.
-        let model = match name {
-            own if own.starts_with("text-embedding-3-") => models.find(&format!("openai/{own}"))?,
-            own => models.find(own)?,
-        };
-        if model.api() == Api::Anthropic {
-            let why = format!("`{name}`: Anthropic has no embedding models");
+        let model = models.find(name)?;
+        let own = model.api().own();
+        if own.embedding_request(&model.endpoint.base_url, &model.name, &[], None).is_none() {
+            let why = format!("`{name}`: {} has no embedding models", own.label());
             return Err(Error::new(ErrorKind::ExecutorNotFound, why));
         }
         Ok(Self { models, model })
@@ -46,32 +41,9 @@ impl Embeddings {
 
     fn request(&self, texts: &[String], key: Option<&Secret>) -> Result<Request, Error> {
         let Model { name, endpoint, .. } = &self.model;
-        let post = |path: &str| -> Result<Request, Error> {
-            Ok(Request::new(Method::POST, below(&endpoint.base_url, path)?))
-        };
-        let request = match endpoint.api {
-            Api::OpenAi | Api::Anthropic => {
-                let body = json!({"model": name, "input": texts, "encoding_format": "float"});
-                let request = post("embeddings")?.json(&body);
-                match key {
-                    Some(key) => request.bearer(key)?,
-                    None => request,
-                }
-            }
-            Api::Gemini => {
-                let part = |text: &String| {
-                    let content = json!({"parts": [{"text": text}]});
-                    json!({"model": format!("models/{name}"), "content": content})
-                };
-                let requests: Vec<Value> = texts.iter().map(part).collect();
-                let request = post(&format!("v1beta/models/{name}:batchEmbedContents"))?
-                    .json(&json!({"requests": requests}));
-                match key {
-                    Some(key) => request.secret_header("x-goog-api-key", key)?,
-                    None => request,
-                }
-            }
-        };
+        let request = endpoint.api.own().embedding_request(&endpoint.base_url, name, texts, key);
+        let none = || Error::new(ErrorKind::ExecutorNotFound, "the API has no embedding models");
+        let request = request.ok_or_else(none)??;
         Ok(request.without_redirects().total_timeout(PATIENCE).max_bytes(MAX_BYTES))
     }
 
@@ -122,6 +94,8 @@ impl Embedder for Embeddings {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

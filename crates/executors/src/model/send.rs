@@ -139,7 +139,7 @@ impl Models {
     ) -> Result<Reply, Refused> {
         let failed = |error| Refused { error, again: Again::Later };
         let key = self.key(model, payer).map_err(failed)?;
-        let request = model.api().request(model, prompt, key).map_err(failed)?;
+        let request = model.api().own().request(model, prompt, key).map_err(failed)?;
         let request = request.without_redirects().read_timeout(self.0.settings.read_timeout);
         let sent = on_behalf(Some(payer.tenant), self.0.outbound.send(request)).await;
         let answer = sent.map_err(failed)?;

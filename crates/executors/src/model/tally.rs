@@ -36,11 +36,7 @@ pub enum Finish {
 impl Tally {
     /// Processes an event of the stream, or a whole answer. Returns the texts in it.
     pub fn hear<'e>(&mut self, api: Api, event: &'e Value) -> Vec<&'e str> {
-        let texts: Vec<&str> = match api {
-            Api::Anthropic => self.anthropic(event).into_iter().collect(),
-            Api::OpenAi => self.openai(event),
-            Api::Gemini => self.gemini(event),
-        };
+        let texts = api.own().hear(self, event);
         self.written += texts.iter().map(|text| text.len() as u64).sum::<u64>();
         texts
     }
@@ -50,86 +46,6 @@ impl Tally {
         let written = self.usage.output_tokens.max(self.written / BYTES_OF_A_TOKEN);
         Usage { output_tokens: written, ..self.usage }
     }
-
-    fn anthropic<'e>(&mut self, event: &'e Value) -> Option<&'e str> {
-        let told = [&event["message"]["usage"], &event["usage"]];
-        for usage in told.into_iter().filter(|usage| usage.is_object()) {
-            set(&mut self.usage.input_tokens, &usage["input_tokens"]);
-            set(&mut self.usage.output_tokens, &usage["output_tokens"]);
-            set(&mut self.usage.cache_read_tokens, &usage["cache_read_input_tokens"]);
-            set(&mut self.usage.cache_write_tokens, &usage["cache_creation_input_tokens"]);
-        }
-        let reason = event["delta"]["stop_reason"].as_str().or(event["stop_reason"].as_str());
-        match reason {
-            Some("max_tokens" | "model_context_window_exceeded") => self.finish = Finish::Length,
-            Some(reason @ "refusal") => self.finish = Finish::Refused(reason.to_owned()),
-            _ => {}
-        }
-        match event["type"].as_str() {
-            Some("content_block_delta") => event["delta"]["text"].as_str(),
-            _ => None,
-        }
-    }
-
-    fn openai<'e>(&mut self, event: &'e Value) -> Vec<&'e str> {
-        let usage = &event["usage"];
-        if usage.is_object() {
-            set(&mut self.usage.input_tokens, &usage["prompt_tokens"]);
-            set(&mut self.usage.output_tokens, &usage["completion_tokens"]);
-            let cached = &usage["prompt_tokens_details"]["cached_tokens"];
-            set(&mut self.usage.cache_read_tokens, cached);
-            // Cached tokens are included in the input tokens.
-            let cached = self.usage.cache_read_tokens;
-            self.usage.input_tokens = self.usage.input_tokens.saturating_sub(cached);
-        }
-        let choice = &event["choices"][0];
-        let refused = |said: &Value| said["refusal"].as_str().is_some_and(|why| !why.is_empty());
-        match choice["finish_reason"].as_str() {
-            Some("length") => self.finish = Finish::Length,
-            Some(reason @ "content_filter") => self.finish = Finish::Refused(reason.to_owned()),
-            _ if refused(&choice["delta"]) || refused(&choice["message"]) => {
-                self.finish = Finish::Refused("refusal".to_owned());
-            }
-            _ => {}
-        }
-        let delta = &choice["delta"];
-        // Some servers stream content blocks instead of text.
-        if let Some(blocks) = delta["content"].as_array() {
-            return blocks.iter().filter_map(|block| block["text"].as_str()).collect();
-        }
-        let said = delta["content"].as_str().filter(|text| !text.is_empty());
-        said.or_else(|| delta["refusal"].as_str()).into_iter().collect()
-    }
-
-    fn gemini<'e>(&mut self, event: &'e Value) -> Vec<&'e str> {
-        let usage = &event["usageMetadata"];
-        if usage.is_object() {
-            set(&mut self.usage.input_tokens, &usage["promptTokenCount"]);
-            set(&mut self.usage.cache_read_tokens, &usage["cachedContentTokenCount"]);
-            let cached = self.usage.cache_read_tokens;
-            self.usage.input_tokens = self.usage.input_tokens.saturating_sub(cached);
-            let thought = usage["thoughtsTokenCount"].as_u64().unwrap_or_default();
-            let written = usage["candidatesTokenCount"].as_u64().unwrap_or_default();
-            self.usage.output_tokens = written + thought;
-        }
-        let candidate = &event["candidates"][0];
-        match candidate["finishReason"].as_str() {
-            None | Some("STOP" | "FINISH_REASON_UNSPECIFIED") => {}
-            Some("MAX_TOKENS") => self.finish = Finish::Length,
-            Some(reason @ ("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER")) => {
-                self.finish = Finish::Unreadable(reason.to_owned());
-            }
-            // All other reasons are content filters.
-            Some(reason) => self.finish = Finish::Refused(reason.to_owned()),
-        }
-        // The prompt was blocked, so there is no answer at all.
-        if let Some(reason) = event["promptFeedback"]["blockReason"].as_str() {
-            self.finish = Finish::Refused(reason.to_owned());
-        }
-        let parts = candidate["content"]["parts"].as_array().into_iter().flatten();
-        let said = parts.filter(|part| part["thought"] != true);
-        said.filter_map(|part| part["text"].as_str()).collect()
-    }
 }
 
 /// The error of an answer with neither text nor call.
@@ -138,7 +54,7 @@ pub fn says_nothing() -> Error {
 }
 
 /// A count that the API omits keeps its value.
-fn set(count: &mut u64, told: &Value) {
+pub(super) fn set(count: &mut u64, told: &Value) {
     if let Some(told) = told.as_u64() {
         *count = told;
     }
@@ -146,19 +62,7 @@ fn set(count: &mut u64, told: &Value) {
 
 /// The text of a message, with its blocks joined by newlines.
 pub fn text_of(api: Api, message: &Value) -> String {
-    let blocks = match api {
-        Api::Anthropic => &message["content"],
-        Api::OpenAi => match &message["content"] {
-            Value::String(text) => return text.clone(),
-            // A message without content may give its reason in `refusal`.
-            Value::Null => return message["refusal"].as_str().unwrap_or_default().to_owned(),
-            blocks => blocks,
-        },
-        Api::Gemini => &message["parts"],
-    };
-    let texts = blocks.as_array().into_iter().flatten().filter(|block| block["thought"] != true);
-    let texts: Vec<&str> = texts.filter_map(|block| block["text"].as_str()).collect();
-    texts.join("\n")
+    api.own().text_of(message)
 }
 
 #[cfg(test)]

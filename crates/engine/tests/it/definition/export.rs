@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use needs_shared::needs_shared;
 use serde_json::{Value, json};
 use windlass::definition::{Definition, Format, declare, export, parse};
-use windlass::{Engine, Lang, ToolName};
+use windlass::{Engine, Lang, ToolName, TurnFormat};
 
 use super::one;
 
@@ -31,7 +31,7 @@ pub(super) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 
 fn round_trip(definition: &Definition) {
     let spec = &definition.spec;
-    for format in [Format::Anthropic, Format::OpenAi, Format::Mcp] {
+    for format in [TurnFormat::Anthropic.into(), TurnFormat::OpenAi.into(), Format::Mcp] {
         let exported = declare(spec, &spec.input, format, Lang::En);
         let read = one(&exported.to_string()).spec;
         assert_eq!(read.name.as_str(), spec.name.wire());
@@ -42,7 +42,7 @@ fn round_trip(definition: &Definition) {
             assert_eq!(read.behaviour.destructive, spec.behaviour.destructive);
         }
     }
-    let gemini = declare(spec, &spec.input, Format::Gemini, Lang::En);
+    let gemini = declare(spec, &spec.input, TurnFormat::Gemini, Lang::En);
     assert_fits_gemini(gemini.get("parameters").unwrap_or(&json!({})));
     one(&json!({"functionDeclarations": [gemini]}).to_string());
 }
@@ -162,7 +162,7 @@ fn gemini_gets_what_it_takes() {
         },
     })
     .to_string());
-    let gemini = declare(&definition.spec, &definition.spec.input, Format::Gemini, Lang::En);
+    let gemini = declare(&definition.spec, &definition.spec.input, TurnFormat::Gemini, Lang::En);
     assert_fits_gemini(&gemini["parameters"]);
     let mut parameters = gemini["parameters"].clone();
     let place = parameters["properties"].as_object_mut().unwrap().shift_remove("place").unwrap();
@@ -204,7 +204,7 @@ fn tools_are_exported_in_order_without_what_is_hidden() {
     );
     assert_eq!(report.errors, []);
     let tools = engine.registry().list();
-    let exported = export(tools.iter().rev().map(|tool| &**tool), Format::Anthropic, Lang::En);
+    let exported = export(tools.iter().rev().map(|tool| &**tool), TurnFormat::Anthropic, Lang::En);
     assert_eq!(
         exported,
         json!([
@@ -223,20 +223,26 @@ fn tools_are_exported_in_order_without_what_is_hidden() {
 
 #[test]
 fn formats_have_names() {
-    for format in Format::ALL {
+    for format in Format::all() {
         assert_eq!(format.name().parse(), Ok(format));
     }
     assert_eq!(
         "xml".parse::<Format>(),
-        Err("unknown format `xml`; use anthropic, openai, gemini or mcp".to_owned())
+        Err("unknown format `xml`; use anthropic, openai, responses, gemini, mcp".to_owned())
     );
     let name = ToolName::new("a.b").unwrap();
     let tool = one("name: a.b\ndescription: {en_US: Yes, zh_Hans: 是}");
-    let exported = declare(&tool.spec, &json!({}), Format::Anthropic, Lang::Zh);
+    let exported = declare(&tool.spec, &json!({}), TurnFormat::Anthropic, Lang::Zh);
     assert_eq!(
         exported,
         json!({"name": name.wire(), "description": "是", "input_schema": {"type": "object"}})
     );
+    let exported = declare(&tool.spec, &json!({}), TurnFormat::Responses, Lang::En);
+    let wanted = json!({
+        "type": "function", "name": name.wire(), "description": "Yes",
+        "parameters": {"type": "object"}, "strict": false,
+    });
+    assert_eq!(exported, wanted);
 }
 
 #[test]
@@ -250,12 +256,8 @@ parameters:
 ";
     let spec = windlass::definition::parse("greet.yaml", text).unwrap().remove(0).spec;
     let described = |lang| {
-        let declared = windlass::definition::declare(
-            &spec,
-            &spec.input,
-            windlass::definition::Format::Anthropic,
-            lang,
-        );
+        let declared =
+            windlass::definition::declare(&spec, &spec.input, TurnFormat::Anthropic, lang);
         let of = |name: &str| declared["input_schema"]["properties"][name]["description"].clone();
         [declared["description"].clone(), of("who"), of("plain")]
     };

@@ -25,7 +25,7 @@ impl Run<'_> {
     pub(super) async fn ask(&mut self) -> Result<Option<Stop>, Error> {
         let agent = self.agent;
         let declared = self.declared();
-        let format = agent.model.api().tool_format();
+        let format = agent.model.api().turn_format();
         let tools = definition::export(declared.iter().map(|tool| &**tool), format, agent.lang);
         let allowed = declared.iter().map(|tool| tool.wire_name().to_owned()).collect();
         self.gate.lock().begin(self.turn, allowed);

@@ -1,11 +1,12 @@
 //! Tools: list them, and look at one.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::definition::{self, Format};
@@ -82,24 +83,27 @@ enum ListedTool {
     Declaration(BTreeMap<String, Value>),
 }
 
-/// A model API.
-#[derive(Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum FormatName {
-    Anthropic,
-    OpenAi,
-    Gemini,
-    Mcp,
+/// A format of declarations: a model API, or MCP.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+struct FormatName(Format);
+
+impl TryFrom<String> for FormatName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse().map(Self)
+    }
 }
 
-impl From<FormatName> for Format {
-    fn from(name: FormatName) -> Self {
-        match name {
-            FormatName::Anthropic => Self::Anthropic,
-            FormatName::OpenAi => Self::OpenAi,
-            FormatName::Gemini => Self::Gemini,
-            FormatName::Mcp => Self::Mcp,
-        }
+impl JsonSchema for FormatName {
+    fn schema_name() -> Cow<'static, str> {
+        "FormatName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = Format::all().map(Format::name).collect();
+        schemars::json_schema!({"type": "string", "enum": names})
     }
 }
 
@@ -155,7 +159,7 @@ async fn list(
             None => app.engine.active_tools_for(&who.tenant),
         };
         tools.retain(|tool| query.matches(tool));
-        let declared = definition::export(tools.iter().map(|tool| &**tool), format.into(), lang);
+        let declared = definition::export(tools.iter().map(|tool| &**tool), format.0, lang);
         return Ok(view::ok(&json!({"tools": declared, "next": null})));
     }
     let mut tools = app.tools_of(&who.tenant);

@@ -74,8 +74,7 @@ pub(crate) fn rows() -> Vec<RouteSpec> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TurnQuery {
-    /// `anthropic`, `openai`, `responses` or `gemini`; found out where it is
-    /// left out.
+    /// The API whose message it is; detected if left out.
     #[serde(default)]
     #[schemars(schema_with = "format_name")]
     format: Option<String>,
@@ -94,9 +93,7 @@ struct TurnQuery {
 }
 
 fn format_name(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({
-        "type": "string", "enum": ["anthropic", "openai", "responses", "gemini"],
-    })
+    schemars::json_schema!({"type": "string", "enum": TurnFormat::ALL.map(TurnFormat::name)})
 }
 
 /// A model's message, as its API wrote it.

@@ -2,6 +2,7 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
+use windlass::BehaviourTest;
 
 /// Rules in order, and the default if none matches.
 #[derive(Serialize, JsonSchema)]
@@ -33,7 +34,7 @@ struct RuleDoc {
     provider: Option<String>,
     /// What the tool does to the world: all of these.
     #[serde(default)]
-    behaviour: Vec<BehaviourTestDoc>,
+    behaviour: Vec<BehaviourTest>,
     /// What the arguments are: all of these.
     #[serde(default)]
     arguments: Vec<ArgumentRuleDoc>,
@@ -53,19 +54,6 @@ enum Word {
     Deny,
     /// A person has to approve it.
     Ask,
-}
-
-/// The behaviour of a tool.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "BehaviourTest")]
-enum BehaviourTestDoc {
-    ReadOnly,
-    NotReadOnly,
-    Destructive,
-    Idempotent,
-    NotIdempotent,
-    OpenWorld,
 }
 
 /// A test of an argument.
