@@ -35,7 +35,7 @@ use output::Screen;
 /// Runs the command line of this process: what the program `windlass` does.
 #[doc(hidden)]
 pub fn command_line() -> ExitCode {
-    let Cli { global, command } = Cli::parse();
+    let Cli { global, command } = Cli::try_parse().unwrap_or_else(|error| misused(&error));
     global.color.apply();
     let screen = Screen { json: global.json, quiet: global.quiet, verbose: global.verbose };
     let exit = run(&global, command, screen).unwrap_or_else(|failure| {
@@ -46,6 +46,21 @@ pub fn command_line() -> ExitCode {
         failure.exit
     });
     exit.code().into()
+}
+
+/// Says what is wrong with the command line: as `clap` does, or as JSON where that was
+/// asked for.
+fn misused(error: &clap::Error) -> ! {
+    let wants_json = std::env::args_os().any(|word| word == "--json");
+    if !wants_json || !error.use_stderr() {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let message = text.strip_prefix("error: ").unwrap_or(&text);
+    let message = message.split("\n\n").next().unwrap_or(message);
+    let failure = Failure::usage(message.trim()).hint("`--help` lists all commands and options");
+    Screen { json: true, quiet: false, verbose: false }.failure(&failure);
+    std::process::exit(failure.exit.code().into())
 }
 
 fn run(global: &Global, command: Command, screen: Screen) -> Result<Exit, Failure> {

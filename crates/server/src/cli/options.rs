@@ -63,20 +63,21 @@ pub(crate) struct Global {
     /// The project's folder [default: the nearest one upwards with a windlass.yaml]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) project: Option<PathBuf>,
-    /// A folder of tool definitions; may be given several times [env: WINDLASS_TOOLS]
+    /// A folder of tool definitions; may be repeated [env: WINDLASS_TOOLS]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) tools: Vec<PathBuf>,
-    /// Where records are kept: a file, postgres://…, or `:memory:` [env: WINDLASS_DATABASE]
+    /// The database: a file, postgres://…, or `:memory:` [env: WINDLASS_DATABASE]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) database: Option<String>,
-    /// The language of tool descriptions and of a tool's errors: en or zh [env: WINDLASS_LANG]
+    /// Language of tool descriptions and errors: en or zh [env: WINDLASS_LANG]
     #[arg(long, global = true, value_name = "LANG")]
     pub(crate) lang: Option<String>,
     /// Print JSON, for scripts
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// When to use colours [env: NO_COLOR]
+    /// When to use colours: auto, always or never [env: NO_COLOR]
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(hide_possible_values = true)]
     pub(crate) color: Color,
     /// No warnings, notes or progress
     #[arg(short, long, global = true, conflicts_with = "verbose")]

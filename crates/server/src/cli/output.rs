@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal, Write};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
-    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table,
+    Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Row, Table, Width,
     presets,
 };
 use jiff::Timestamp;
@@ -34,6 +34,10 @@ const NARROWEST: u16 = 40;
 
 /// How much of a long list is written at a time, in bytes.
 const BUFFER: usize = 64 << 10;
+/// Characters below which a column of a table cannot be read.
+const SLIMMEST: u16 = 8;
+/// Spaces between columns.
+const PADDING: u16 = 2;
 
 /// Where a command writes to.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +97,19 @@ impl Screen {
         self.line(table.render())
     }
 
+    /// Writes a text of people, broken between words where a terminal ends.
+    pub(crate) fn paragraph(&self, text: &str) -> io::Result<()> {
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING).add_row([visible(text)]);
+        if let Some(width) = table.width().and_then(usable) {
+            table.set_width(width).set_content_arrangement(ContentArrangement::Dynamic);
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 0));
+        }
+        self.line(table.trim_fmt())
+    }
+
     /// Warns; where asked to be quiet, only in the log.
     pub(crate) fn warn(&self, text: impl Display) {
         match self.quiet {
@@ -128,11 +145,11 @@ impl Screen {
     /// Says why the command ends.
     pub(crate) fn failure(&self, failure: &Failure) {
         if self.json {
-            let document = serde_json::json!({
-                "error": failure.message,
-                "hint": failure.hint,
-                "exit_code": failure.exit.code(),
-            });
+            let mut document = serde_json::json!({"error": failure.message});
+            if let Some(hint) = &failure.hint {
+                document["hint"] = hint.as_str().into();
+            }
+            document["exit_code"] = failure.exit.code().into();
             // The exit code tells it too, if nobody reads this.
             let _ = self.document(&document);
             return;
@@ -167,7 +184,7 @@ impl Grid {
         let names = columns.iter().map(|name| name.trim_start_matches(['>', '!']));
         table.set_header(names.map(|name| Cell::new(name).add_attribute(Attribute::Bold)));
         for (column, name) in table.column_iter_mut().zip(columns) {
-            column.set_padding((0, 2));
+            column.set_padding((0, PADDING));
             if name.starts_with('>') {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -216,7 +233,17 @@ impl Grid {
     }
 
     fn render(&self) -> String {
-        self.table.trim_fmt()
+        let mut table = self.table.clone();
+        let widths = table.column_max_content_widths();
+        // Where a terminal has no room for all columns, lines are too long rather than a
+        // column one character wide.
+        for (column, width) in table.column_iter_mut().zip(widths) {
+            if self.terminal.is_some() && column.constraint().is_none() {
+                let least = width.min(SLIMMEST) + PADDING;
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+            }
+        }
+        table.trim_fmt()
     }
 }
 
@@ -276,6 +303,11 @@ pub(crate) fn beginning(text: &str, most: usize) -> Cow<'_, str> {
 /// A time as the clock on the wall shows it.
 pub(crate) fn local_time(at: Timestamp) -> String {
     at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// The date of a time as the clock on the wall shows it.
+pub(crate) fn local_date(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d").to_string()
 }
 
 /// The known name that is most like this one, if one is.

@@ -7,7 +7,7 @@ pub(super) fn describe(engine: &EngineSettings) -> String {
     let retry = &engine.retry;
     let breaker = if engine.breaker.is_some() { "on" } else { "off" };
     format!(
-        "limits: {}\nbatches: at most {} calls, {} at once; tools in tools: {} deep\n\
+        "limits: {}\nbatches: at most {} calls, {} at once; nested calls: {} deep\n\
          timeout: {}; attempts: {}, {} apart, times {}, at most {}\n\
          breaker: {breaker}; cached results: {}",
         limits(&engine.limits),

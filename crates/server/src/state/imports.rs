@@ -293,7 +293,8 @@ pub(crate) fn of_definition(request: &ImportRequest, folder: &Path) -> Result<Pa
     let (parsed, unsupported) = named_by(request, folder)?;
     let name = &request.provider.name;
     for one in unsupported {
-        tracing::warn!(provider = name, operation = one.operation, reason = one.reason, "no tool");
+        let (operation, reason) = (&one.operation, &one.reason);
+        tracing::warn!(provider = name, operation, reason, "skipped an operation of an API");
     }
     Ok(parsed)
 }

@@ -9,10 +9,11 @@ use serde_json::json;
 
 use crate::http::Server;
 use crate::project::Project;
-use model::{Model, call, say};
+pub(crate) use model::Model;
+use model::{call, say};
 
 /// An agent with a tool that only looks, and one that writes.
-const HELPER: &str = "
+pub(crate) const HELPER: &str = "
 name: helper
 kind: agent
 description: Answers questions, and can calculate.
@@ -21,7 +22,7 @@ system: Be brief.
 tools: [calculator, write_note, wait]
 ";
 
-fn settings(model: &Model) -> String {
+pub(crate) fn settings(model: &Model) -> String {
     format!("models:\n  providers:\n    anthropic: anthropic {}\n", model.url())
 }
 
@@ -31,7 +32,7 @@ fn project(model: &Model) -> Project {
     project
 }
 
-fn calculating() -> Model {
+pub(crate) fn calculating() -> Model {
     Model::start(|request| match request["messages"].as_array().unwrap().len() {
         1 => vec![say("Let me see. "), call("t1", "calculator", &json!({"expression": "6*7"}))],
         heard => vec![say("It is "), say(&format!("42, after {heard} messages."))],

@@ -93,7 +93,9 @@ fn declarations_fit_each_api() {
         let one = project.json(&["tools", "echo", "--format", format]);
         assert!(one.is_object(), "{format}: {one}");
     }
-    project.run(&["tools", "--format", "xml"]).fails(2, &["anthropic, openai, gemini or mcp"]);
+    project
+        .run(&["tools", "--format", "xml"])
+        .fails(2, &["anthropic, openai, responses, gemini, mcp"]);
 }
 
 #[test]

@@ -134,3 +134,13 @@ fn what_the_first_call_would_tell_is_found_at_its_line_and_column() {
     let ran = project.run(&["check"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
+
+#[test]
+fn a_native_tool_is_the_business_of_the_program_that_has_its_function() {
+    let project = Project::empty();
+    let desk = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/immigration-desk");
+    assert_eq!(
+        project.ok(&["check", "--strict", desk]),
+        "3 files, 15 tools, 0 errors, 0 warnings\n"
+    );
+}

@@ -24,5 +24,7 @@ mod process;
 mod project;
 mod providers;
 mod reaching_out;
+#[cfg(unix)]
+mod screens;
 mod settings;
 mod upstream;

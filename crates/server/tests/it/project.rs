@@ -28,6 +28,12 @@ impl Project {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// An empty folder whose path is of the same length on every machine.
+    #[cfg(unix)]
+    pub(crate) fn short() -> Self {
+        Self { folder: tempfile::tempdir_in("/tmp").unwrap() }
+    }
+
     /// What `windlass init` makes.
     pub(crate) fn new() -> Self {
         let project = Self::empty();

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::project::Project;
 
-const PETS: &str = "
+pub(crate) const PETS: &str = "
 openapi: 3.0.3
 info: {title: Pets, version: '1'}
 servers: [{url: 'http://127.0.0.1:9/v1'}]

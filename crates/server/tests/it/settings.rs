@@ -27,9 +27,9 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
     for name in ["file.db", "env.db", "flag.db"] {
         assert!(project.path(name).exists(), "{name}");
     }
-    project.run(&["call", "x_y_z"]).fails(3, &["错误"]);
+    project.run(&["call", "x_y_z"]).fails(3, &["error: 未知工具"]);
     let english = project.command(&["call", "x_y_z"]).env("WINDLASS_LANG", "en").output().unwrap();
-    assert!(String::from_utf8_lossy(&english.stderr).contains("error: Unknown tool"));
+    assert!(String::from_utf8_lossy(&english.stderr).contains("error: unknown tool"));
 }
 
 #[test]

@@ -120,8 +120,9 @@ fn verified(checked: &ChainReport, screen: Screen) -> Result<Exit, Failure> {
     } else {
         match &checked.problem {
             None => screen.line(format_args!(
-                "intact: {} entries, the last one is {}",
-                checked.entries, checked.last_hash
+                "intact: {}, the last one is {}",
+                entries(checked.entries),
+                checked.last_hash
             ))?,
             Some(problem) => screen.line(format_args!("NOT intact: {problem}"))?,
         }
@@ -132,6 +133,10 @@ fn verified(checked: &ChainReport, screen: Screen) -> Result<Exit, Failure> {
 fn list(entries: &[AuditEntry], screen: Screen) -> Result<(), Failure> {
     if screen.json {
         screen.document(&entries)?;
+        return Ok(());
+    }
+    if entries.is_empty() {
+        screen.note("the audit log has no such entries");
         return Ok(());
     }
     let mut table =
@@ -151,4 +156,8 @@ fn list(entries: &[AuditEntry], screen: Screen) -> Result<(), Failure> {
     }
     screen.table(&table)?;
     Ok(())
+}
+
+fn entries(number: u64) -> String {
+    if number == 1 { "1 entry".to_owned() } else { format!("{number} entries") }
 }

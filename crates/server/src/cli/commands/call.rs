@@ -101,6 +101,10 @@ pub(crate) fn run(
             lang: settings.lang,
             raw: args.raw,
             keyed: args.idempotency_key.is_some(),
+            provider: engine
+                .registry()
+                .get(&args.name)
+                .and_then(|tool| tool.spec().provider.clone()),
             kept: settings.database != DatabaseLocation::Memory,
         };
         let exit = show::show(&result, &view, screen)?;

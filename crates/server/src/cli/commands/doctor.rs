@@ -38,10 +38,11 @@ fn after_help() -> String {
     ]);
     let looks = options::section(
         "What it looks at",
-        "  Settings and variables, tool definitions and what runs them, modes of files (what other users\n  \
-         could change or read), the database (reachable, whole, writable, up to date, space), the clock, the master key and whether it opens the vault, API\n  \
-         keys, the address to listen on, TLS files, host names, where traces go, and what tools may reach. It changes nothing\n  \
-         and ends with 1 where something is broken.",
+        "  Settings and variables; tool definitions and what runs them; modes of files (what other users\n  \
+         could change or read); the database (reachable, whole, writable, up to date, space); the clock;\n  \
+         the master key, and whether it opens the vault; API keys; the address to listen on; TLS files;\n  \
+         host names; where traces go; and what tools may reach. It changes nothing, and ends with 1\n  \
+         where something is broken.",
     );
     format!("{examples}\n\n{looks}")
 }

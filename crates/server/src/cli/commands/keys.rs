@@ -11,7 +11,7 @@ use windlass::TenantId;
 use super::time_argument;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options;
-use crate::cli::output::{Grid, Screen, cell, local_time, strong};
+use crate::cli::output::{Grid, Screen, cell, local_date, local_time, strong};
 use crate::installation::{Installation, block_on};
 use crate::settings::Settings;
 use crate::state::audit::Audit;
@@ -232,6 +232,7 @@ fn list(keys: &[ApiKey], settings: &Settings, screen: Screen) -> Result<(), Fail
     }
     let mut table =
         Grid::new(&["!ID", "NAME", "!ROLE", "!KEY", "!STATE", "!CREATED", "!LAST USED"]).one_line();
+    let short = table.on_terminal();
     for key in keys {
         table.row([
             strong(&key.id),
@@ -239,7 +240,7 @@ fn list(keys: &[ApiKey], settings: &Settings, screen: Screen) -> Result<(), Fail
             cell(key.role.name()),
             cell(format!("{}_…", key.prefix)),
             cell(state(key)),
-            cell(local_time(key.created_at)),
+            cell(if short { local_date(key.created_at) } else { local_time(key.created_at) }),
             cell(key.last_used_at.map_or_else(|| "-".to_owned(), local_time)),
         ]);
     }
@@ -250,8 +251,8 @@ fn list(keys: &[ApiKey], settings: &Settings, screen: Screen) -> Result<(), Fail
 fn state(key: &ApiKey) -> String {
     match (key.revoked_at, key.expires_at) {
         (Some(_), _) => "revoked".to_owned(),
-        (None, Some(end)) if !key.works(Timestamp::now()) => format!("expired {}", local_time(end)),
-        (None, Some(end)) => format!("until {}", local_time(end)),
+        (None, Some(end)) if !key.works(Timestamp::now()) => format!("expired {}", local_date(end)),
+        (None, Some(end)) => format!("until {}", local_date(end)),
         (None, None) => "works".to_owned(),
     }
 }

@@ -55,7 +55,8 @@ pub(crate) fn run(args: &LoginArgs, settings: &Settings, screen: Screen) -> Resu
         let upstream = CommandServers::none_started(&installation, &engine).await?;
         let server = upstream.server(&args.provider).ok_or_else(|| {
             let why = format!("there is no MCP server `{}`", args.provider);
-            Failure::new(Exit::NotFound, why).hint("name one of your definitions")
+            Failure::new(Exit::NotFound, why)
+                .hint("`windlass providers list` names those that there are")
         })?;
         // What it asks for is in the challenge that it answers with.
         let _ = server.listed().await;

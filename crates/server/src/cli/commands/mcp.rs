@@ -40,11 +40,11 @@ pub(crate) struct McpArgs {
     max_tools: usize,
     /// Add what the conformance suite asks for
     #[cfg(feature = "fixtures")]
-    #[arg(long)]
+    #[arg(long, hide = true)]
     fixtures: bool,
     /// Use the server at this address as the conformance suite wants it
     #[cfg(feature = "fixtures")]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", hide = true)]
     client: Option<String>,
 }
 
@@ -84,6 +84,12 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
     let engine = installation.engine_from(builder, Serving::default()).await?;
     installation.load_imports(&engine).await?;
     approvals.read_rules().await?;
+    if let Some(name) = &args.provider
+        && !is_provider(&engine, name)
+    {
+        return Err(Failure::new(Exit::NotFound, format!("there is no provider `{name}`"))
+            .hint("`windlass providers list` names those that there are"));
+    }
     #[cfg(feature = "fixtures")]
     if args.fixtures {
         crate::mcp::fixtures::register(&engine)?;
@@ -111,6 +117,12 @@ async fn serve(args: &McpArgs, settings: Settings, screen: Screen) -> Result<Exi
         tracing::error!(%error, "some records could not be written");
     }
     done
+}
+
+/// Whether a provider of this name is defined, or has tools.
+fn is_provider(engine: &Engine, name: &str) -> bool {
+    engine.providers().all().iter().any(|(_, provider)| provider.name == name)
+        || engine.registry().list().iter().any(|tool| tool.spec().provider.as_deref() == Some(name))
 }
 
 async fn over_stdio(service: McpHandler, interrupts: &mut Interrupts) -> Result<Exit, Failure> {

@@ -348,7 +348,7 @@ impl ProviderCommands<'_> {
         let names = Names { taken: self.taken(name).await?, ..Names::default() };
         let import = source.import(name, &options, &names).map_err(Failure::named)?;
         if dry_run {
-            return show::import(&import, "would be", self.screen);
+            return show::import(&import, "would be imported", self.screen);
         }
         let known = self.documents.get(SPACE, &self.tenant, name).await?;
         if known.is_some() {
@@ -360,7 +360,7 @@ impl ProviderCommands<'_> {
             return Err(taken(name));
         }
         self.note("create_provider", name).await?;
-        show::import(&import, "are", self.screen)
+        show::import(&import, "imported", self.screen)
     }
 
     /// The names that the tools of a provider cannot have.
@@ -419,10 +419,10 @@ impl ProviderCommands<'_> {
                 new.accept(&[]);
             }
             if how.dry_run {
-                return show::diff(&diff, &new.flagged(), &warnings, self.screen);
+                return show::diff(name, &diff, &new.flagged(), &warnings, self.screen);
             }
             if self.replace(name, version, &new).await? {
-                return show::diff(&diff, &new.flagged(), &warnings, self.screen);
+                return show::diff(name, &diff, &new.flagged(), &warnings, self.screen);
             }
         }
         Err(busy(name))
@@ -545,6 +545,9 @@ impl ProviderCommands<'_> {
             return Ok(ApiDocument::pasted(std::io::read_to_string(std::io::stdin())?));
         }
         let path = Path::new(document);
+        if !path.exists() {
+            return Err(Failure::usage(format!("{}: no such file", path.display())));
+        }
         let text = imports::read_file(path).map_err(Failure::named)?;
         Ok(ApiDocument { text, url: None, folder: path.parent().map(Path::to_owned) })
     }

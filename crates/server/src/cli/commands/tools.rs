@@ -25,7 +25,7 @@ use crate::settings::Settings;
 pub(crate) struct ToolsArgs {
     /// Show this tool: its parameters, behaviour and an example
     name: Option<String>,
-    /// Print declarations for a model API: anthropic, openai, gemini or mcp
+    /// Print declarations for a model API: anthropic, openai, responses, gemini or mcp
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// Only tools whose name, description or tags contain this text

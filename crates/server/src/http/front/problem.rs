@@ -93,7 +93,7 @@ impl Problem {
     pub(crate) fn too_many_failed_keys(wait: Duration) -> Self {
         let why = "too many keys that do not work came from this address";
         Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_failed_keys", why)
-            .hint("a key that works is let in")
+            .hint("requests with a valid key are still accepted")
             .retry_after(Some(wait))
     }
 

@@ -192,7 +192,7 @@ async fn decide(
     if body.approved && app.settings.four_eyes && has_asked(&who, &found.call) {
         let why = "whoever asked for a call does not approve it";
         return Err(Problem::new(StatusCode::FORBIDDEN, "four_eyes", why)
-            .hint("somebody else approves it, with a key of their own; you may refuse it"));
+            .hint("someone else has to approve it with their own key; you may deny it"));
     }
     let verdict = Verdict {
         approved: body.approved,

@@ -168,7 +168,7 @@ async fn delete(
     if !is_own && !who.may(Permission::DeleteFiles) {
         let why = "somebody else uploaded this file";
         return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", why)
-            .hint("whoever uploaded it deletes it, or an admin"));
+            .hint("only its owner or an admin can delete it"));
     }
     // The file first: if that fails, the metadata still leads to it.
     records.forget_output(&who.tenant, id).await?;

@@ -15,6 +15,8 @@ pub(super) struct CallPrintOptions {
     pub(super) raw: bool,
     /// Whether the caller said that it must not happen twice.
     pub(super) keyed: bool,
+    /// The provider of the tool, which has its credentials.
+    pub(super) provider: Option<String>,
     /// Whether the record can be looked at later.
     pub(super) kept: bool,
 }
@@ -119,6 +121,10 @@ fn beginning(output: &Output) -> Option<&str> {
 fn explain(error: &Error, result: &CallResult, view: &CallPrintOptions, screen: Screen) {
     let feedback = error.feedback(view.lang);
     match error.violations() {
+        // A model is also told what to do next; a person gets a hint.
+        [] if view.lang == Lang::En || error.kind() == ErrorKind::ToolNotFound => {
+            screen.error(error.explain(view.lang));
+        }
         [] => screen.error(&feedback),
         violations => {
             let lines: String = {
@@ -129,7 +135,8 @@ fn explain(error: &Error, result: &CallResult, view: &CallPrintOptions, screen: 
         }
     }
     // The feedback for models may leave out what operators need.
-    if error.violations().is_empty() && !feedback.contains(error.message()) {
+    if error.violations().is_empty() && view.lang == Lang::Zh && !feedback.contains(error.message())
+    {
         screen.note(error.message());
     }
     if let Some(hint) = hint(error.kind(), result, view) {
@@ -151,9 +158,14 @@ fn hint(kind: ErrorKind, result: &CallResult, view: &CallPrintOptions) -> Option
             format!("`windlass tools {name}` shows what it takes")
         }
         ErrorKind::Timeout => "--timeout 2m gives it more time".to_owned(),
-        ErrorKind::CredentialInvalid => {
-            "pass it with --secret NAME, and its value in WINDLASS_SECRET_<NAME>".to_owned()
-        }
+        ErrorKind::CredentialInvalid => match &view.provider {
+            Some(provider) => {
+                format!("`windlass credentials set {provider}` stores its credential")
+            }
+            None => {
+                "pass it with --secret NAME, and its value in WINDLASS_SECRET_<NAME>".to_owned()
+            }
+        },
         ErrorKind::IdempotencyConflict => {
             "a key stands for one call; choose another for other arguments".to_owned()
         }

@@ -59,7 +59,7 @@ pub(super) async fn find(
             let ids: Vec<String> =
                 others.iter().chain([&record]).take(5).map(|one| one.id.to_string()).collect();
             Err(Failure::usage(format!("`{beginning}` is the beginning of several ids"))
-                .hint(format!("write more of it: {}", ids.join(", "))))
+                .hint(format!("use more characters of the id: {}", ids.join(", "))))
         }
     }
 }

@@ -9,7 +9,7 @@ use windlass::definition::{
     Definition, DefinitionLimits, ImportRequest, LibrarySpec, LoadError, LoadedFile, ResourceBody,
     lint, load_folder, parse_all, read_file,
 };
-use windlass::{BoxFuture, Call, Engine, Error, ErrorKind, Executor, Output, SettingFlaw};
+use windlass::{BoxFuture, Call, Engine, Error, ErrorKind, Executor, Kind, Output, SettingFlaw};
 use windlass_executors::sql;
 
 use super::names::AgentToolNames;
@@ -155,9 +155,12 @@ impl LocatedDefinition<'_> {
                 }
                 return Arc::new(Nothing);
             }
-            let severity = Severity::Warning;
-            let message = format!("`{}` cannot run here: {error}", definition.spec.name);
-            findings.push(Finding { severity, ..self.error(message) });
+            // Native functions are in the program that embeds the engine; only it knows them.
+            if definition.spec.kind != Kind::Native {
+                let severity = Severity::Warning;
+                let message = format!("`{}` cannot run here: {error}", definition.spec.name);
+                findings.push(Finding { severity, ..self.error(message) });
+            }
             Arc::new(Nothing)
         });
         match engine.registry().replace(definition.clone().builder(executor)) {

@@ -17,7 +17,7 @@ pub(super) fn list(
         return Ok(());
     }
     if all.is_empty() {
-        screen.note(format_args!("there are no such credentials (database: {database})"));
+        screen.note(format_args!("no credentials are stored (database: {database})"));
         return Ok(());
     }
     let columns = ["PROVIDER", "NAME", "USER", "FIELDS", "!UPDATED", "!LAST USED", "!ID"];

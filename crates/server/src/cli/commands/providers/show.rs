@@ -44,14 +44,14 @@ pub(super) fn import(import: &Import, verb: &str, screen: Screen) -> Result<(), 
         screen.note(format_args!("{more} more; --json shows all"));
     }
     for one in &import.unsupported {
-        screen.warn(format_args!("{} is no tool: {}", one.operation, one.reason));
+        screen.warn(format_args!("{} was skipped: {}", one.operation, one.reason));
     }
     let tools = count(import.tools.len(), "tool");
-    let not = match import.unsupported.len() {
+    let skipped = match import.unsupported.len() {
         0 => String::new(),
-        not => format!(", {} not", count(not, "operation")),
+        skipped => format!("; {} skipped", count(skipped, "operation")),
     };
-    screen.note(format_args!("{tools} of `{}` {verb} there{not}", import.provider.name));
+    screen.note(format_args!("{tools} of `{}` {verb}{skipped}", import.provider.name));
     if !import.provider.credentials.is_empty() {
         let name = &import.provider.name;
         screen.note(format_args!("`windlass credentials set {name}` stores its credential"));
@@ -124,7 +124,7 @@ pub(super) fn one(kept: &ImportedProvider, screen: Screen) -> Result<(), Failure
         table.row([
             strong(tool.spec.name.as_str()),
             cell(&tool.operation),
-            cell(if tool.flagged { "changed, asks" } else { "ready" }),
+            cell(if tool.flagged { "changed, needs approval" } else { "ready" }),
             cell(tool.spec.description.get(Lang::En)),
         ]);
     }
@@ -163,7 +163,9 @@ pub(super) fn server(name: &str, note: &Note, screen: Screen) -> Result<(), Fail
     }
     if !changes.is_empty() {
         let tools = count(changes.len(), "tool");
-        screen.note(format_args!("{tools} held back; `windlass providers accept {name}`"));
+        screen.note(format_args!(
+            "{tools} held back; `windlass providers accept {name}` accepts all changes"
+        ));
     }
     Ok(())
 }
@@ -206,6 +208,7 @@ fn summary(
 
 /// What another import changes.
 pub(super) fn diff(
+    name: &str,
     diff: &ImportDiff,
     flagged: &[String],
     warnings: &[String],
@@ -216,11 +219,11 @@ pub(super) fn diff(
         return Ok(());
     }
     warnings.iter().take(SHOWN).for_each(|warning| screen.warn(warning));
-    for name in &diff.added {
-        screen.line(format_args!("added    {name}"))?;
+    for tool in &diff.added {
+        screen.line(format_args!("added    {tool}"))?;
     }
-    for name in &diff.removed {
-        screen.line(format_args!("removed  {name}"))?;
+    for tool in &diff.removed {
+        screen.line(format_args!("removed  {tool}"))?;
     }
     for one in &diff.changed {
         screen.line(format_args!("changed  {} ({})", one.name, one.parts.join(", ")))?;
@@ -229,8 +232,13 @@ pub(super) fn diff(
         screen.line("nothing has changed")?;
     }
     if !flagged.is_empty() {
-        let tools = count(flagged.len(), "tool");
-        screen.note(format_args!("{tools} ask before they run; `windlass providers accept NAME`"));
+        let need = match flagged.len() {
+            1 => "1 changed tool needs".to_owned(),
+            some => format!("{some} changed tools need"),
+        };
+        screen.note(format_args!(
+            "{need} approval to run; `windlass providers accept {name}` accepts all changes"
+        ));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ pub(super) fn show(tool: &Tool, lang: Lang, screen: Screen) -> io::Result<()> {
     let label = spec.label.as_ref().map(|label| label.get(lang)).unwrap_or_default();
     let label = if label.is_empty() { String::new() } else { format!("  {DIM}{label}{DIM:#}") };
     screen.line(format_args!("{BOLD}{}{BOLD:#}{label}\n", spec.name))?;
-    screen.line(visible(spec.description.get(lang).trim()))?;
+    screen.paragraph(spec.description.get(lang).trim())?;
     screen.line("")?;
     for (name, value) in facts(tool) {
         screen.line(format_args!("{BOLD}{name:<10}{BOLD:#} {}", visible(&value)))?;
@@ -96,30 +96,44 @@ fn description(spec: &ToolSpec, name: &str, schema: &Value, lang: Lang) -> Strin
         (Lang::Zh, Some(help), _) | (Lang::En, Some(help), None) => help.get(lang),
         (_, _, text) => text.unwrap_or_default(),
     };
-    let limits = limits(schema);
-    if limits.is_empty() { text.to_owned() } else { format!("{text} ({limits})") }
+    let limits = limits(schema, lang);
+    match (limits.is_empty(), lang) {
+        (true, _) => text.to_owned(),
+        (false, Lang::En) => format!("{text} ({limits})"),
+        (false, Lang::Zh) => format!("{text}（{limits}）"),
+    }
 }
 
 /// What the value may be, in words.
-fn limits(schema: &Value) -> String {
+fn limits(schema: &Value, lang: Lang) -> String {
     let mut words = Vec::new();
     if let Some(choices) = schema["enum"].as_array() {
         let choices: Vec<String> = choices.iter().map(plain).collect();
-        words.push(format!("one of: {}", choices.join(", ")));
-    }
-    for (least, most, noun) in [
-        ("minimum", "maximum", ""),
-        ("minLength", "maxLength", " characters"),
-        ("minItems", "maxItems", " items"),
-    ] {
-        words.extend(match (schema.get(least), schema.get(most)) {
-            (Some(least), Some(most)) => Some(format!("{least} to {most}{noun}")),
-            (Some(least), None) => Some(format!("from {least}{noun}")),
-            (None, Some(most)) => Some(format!("up to {most}{noun}")),
-            (None, None) => None,
+        let choices = choices.join(", ");
+        words.push(match lang {
+            Lang::En => format!("one of: {choices}"),
+            Lang::Zh => format!("可选值: {choices}"),
         });
     }
-    words.extend(schema["pattern"].as_str().map(|pattern| format!("like {pattern}")));
+    for (least, most, noun, noun_zh) in [
+        ("minimum", "maximum", "", ""),
+        ("minLength", "maxLength", " characters", " 个字符"),
+        ("minItems", "maxItems", " items", " 项"),
+    ] {
+        words.extend(match (schema.get(least), schema.get(most), lang) {
+            (Some(least), Some(most), Lang::En) => Some(format!("{least} to {most}{noun}")),
+            (Some(least), None, Lang::En) => Some(format!("from {least}{noun}")),
+            (None, Some(most), Lang::En) => Some(format!("up to {most}{noun}")),
+            (Some(least), Some(most), Lang::Zh) => Some(format!("{least} 到 {most}{noun_zh}")),
+            (Some(least), None, Lang::Zh) => Some(format!("至少 {least}{noun_zh}")),
+            (None, Some(most), Lang::Zh) => Some(format!("至多 {most}{noun_zh}")),
+            (None, None, _) => None,
+        });
+    }
+    words.extend(schema["pattern"].as_str().map(|pattern| match lang {
+        Lang::En => format!("like {pattern}"),
+        Lang::Zh => format!("匹配 {pattern}"),
+    }));
     words.join("; ")
 }
 
