@@ -26,6 +26,8 @@ const GATE: &str = r#"read -r _ && exec "$0" "$@""#;
 const GRACE: Duration = Duration::from_secs(1);
 /// How long it may take to exit after `SIGTERM`.
 const LAST_GRACE: Duration = Duration::from_millis(500);
+/// How long its last output is waited for once it has exited.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How many lines of stderr are kept to say why a server exited.
 const STDERR_LINES: usize = 8;
 const STDERR_LINE: usize = 2_000;
@@ -52,6 +54,8 @@ pub(super) struct Process {
     /// The mark in the environment of the process and its descendants.
     mark: String,
     said: Arc<Mutex<VecDeque<String>>>,
+    /// Reads its stderr until that ends.
+    listening: Option<JoinHandle<()>>,
 }
 
 impl Process {
@@ -89,12 +93,12 @@ impl Process {
             program.process.store(group.as_raw_pid(), Ordering::Relaxed);
         }
         let said = Arc::<Mutex<VecDeque<String>>>::default();
-        if let Some(stderr) = child.stderr.take() {
+        let listening = child.stderr.take().map(|stderr| {
             let veil = Arc::clone(&program.veil);
-            tokio::spawn(read_stderr(server.to_owned(), stderr, Arc::clone(&said), veil));
-        }
+            tokio::spawn(read_stderr(server.to_owned(), stderr, Arc::clone(&said), veil))
+        });
         let pipes = (child.stdin.take(), child.stdout.take());
-        let process = Self { child, group, mark, said };
+        let process = Self { child, group, mark, said, listening };
         match pipes {
             (Some(mut stdin), Some(stdout)) => {
                 let told = stdin.write_all(b"\n").await;
@@ -113,8 +117,13 @@ impl Process {
     /// Why it exited, for operators: the exit status and its last stderr lines.
     pub(super) async fn ended(&mut self) -> String {
         let status = tokio::time::timeout(LAST_GRACE, self.child.wait()).await;
-        // Its last output may not have been read yet.
-        tokio::task::yield_now().await;
+        // Its last output may not have been read yet; a child of its own may keep
+        // the pipe open.
+        if let Some(listening) = &mut self.listening
+            && tokio::time::timeout(LAST_WORDS, &mut *listening).await.is_ok()
+        {
+            self.listening = None;
+        }
         let said: Vec<String> = self.said.lock().iter().cloned().collect();
         let status = match status {
             Ok(Ok(status)) => describe(status),
